@@ -1,0 +1,52 @@
+"""Running the embed flow in this process until no job is due."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from bytewax.errors import BytewaxRuntimeError
+from bytewax.testing import run_main
+
+from headwater.flows.embed import embed_flow
+from headwater.flows.embed_steps import EmbedReport, EmbedSteps
+from headwater.flows.ingest_run import cause_of
+from headwater.schemas import clock as clock_module
+from headwater.schemas.columns import EVENTS
+from headwater.storage.locks import hold_lock
+from headwater.storage.outbox import Outbox
+from headwater.storage.tables import LanceStore
+from headwater.storage.vectors import VectorStore, lock_name
+
+if TYPE_CHECKING:
+    import threading
+
+    from headwater.schemas.clock import Clock
+    from headwater.storage.embedder import Encoder
+    from headwater.storage.home import Home
+
+
+def run_embed(
+    home: Home,
+    encoder: Encoder,
+    *,
+    owner: str,
+    stop: threading.Event | None = None,
+    clock: Clock = clock_module.SYSTEM,
+) -> EmbedReport:
+    """Work off the jobs of the encoder's version that are due; ends after a batch when `stop` is set.
+
+    Needs no snapshots: the outbox is its state. Holds the version's worker lock, so jobs that a dead worker had leased
+    are taken back first. Raises BusyError when another worker holds it, and what its stores raise; a job's own failure
+    is in the report.
+    """
+    lock = home.run / lock_name(encoder.version)
+    with hold_lock(lock, f"embedding {encoder.version}"), closing(Outbox(home.outbox_file, clock)) as outbox:
+        outbox.recover_abandoned(encoder.version)
+        events = LanceStore(home.lance).open(EVENTS, create=False)
+        steps = EmbedSteps(outbox, events, VectorStore(home), encoder, owner=owner, stop=stop, clock=clock)
+        try:
+            run_main(embed_flow(steps))  # type: ignore[no-untyped-call]
+        except BytewaxRuntimeError as error:
+            raise cause_of(error) from error
+        return steps.report

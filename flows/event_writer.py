@@ -1,0 +1,241 @@
+"""The two writing steps of the ingest flow: events into their table, then jobs into the outbox and fates on record.
+
+Order: intents, table, outbox, fates, and last the snapshot of the flow. A crash anywhere leads to a repeat of the lines
+without a fate, and a repeat changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from headwater.flows.merge import merge
+from headwater.schemas import clock as clock_module
+from headwater.schemas.columns import event_from_row, events_to_arrow
+from headwater.schemas.events import Draft, Dropped, Event, Fate, ItemKind, Kind, Part, Position
+from headwater.schemas.ids import occurrence_event_id
+from headwater.schemas.jobs import JobRequest
+from headwater.storage.faults import fault_point
+from headwater.storage.known_ids import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from headwater.schemas.clock import Clock
+    from headwater.storage.known_ids import KnownIds
+    from headwater.storage.outbox import Outbox
+    from headwater.storage.tables import LanceTable
+
+EMBEDDED_KINDS = (Kind.PROMPT, Kind.RESPONSE, Kind.TOOL, Kind.COMPACT, Kind.NOTE, Kind.INSIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One batch that is in the table and not yet settled."""
+
+    events: tuple[Event, ...] = ()  # new, merged, or not known to have got their job
+    parts: dict[str, Part] = field(default_factory=dict)
+    fates: dict[Position, Fate] = field(default_factory=dict)
+
+
+class RepeatCounter:
+    """Numbers facts that carry no id by counting equal ones before them in their source file."""
+
+    def __init__(self, known: KnownIds) -> None:
+        """Count in the given register."""
+        self._known = known
+
+    def number_repeats(self, draft: Draft) -> Draft:
+        """Return the draft with its final id. Idempotent: the same record gets the same number."""
+        if draft.occurrence is None:
+            return draft
+        at_us = clock_module.to_us(draft.event.at)
+        n = self._known.occurrence(
+            draft.source_file, draft.occurrence, draft.delivery, draft.source_offset, at_us
+        )
+        return replace(
+            draft, event=replace(draft.event, id=occurrence_event_id(draft.occurrence, n)), occurrence=None
+        )
+
+
+class EventWriter:
+    """Writes drafts into the events table, each fact once.
+
+    `complete` is False when the table has lost rows that the register has seen written: their lines have a fate and are
+    not read again, so the journal has to be read from its start with an empty register.
+    """
+
+    def __init__(self, table: LanceTable, known: KnownIds) -> None:
+        """Make the register agree with the table first: see `reconcile`."""
+        self._table = table
+        self._known = known
+        self.complete = self.reconcile()
+
+    def reconcile(self) -> bool:
+        """Drop intents that did not reach the table, keep those that did, adopt ids that only the table knows.
+
+        Return whether the table holds every row that was ever written to it. Idempotent.
+        """
+        intents = self._known.intents()
+        if intents:
+            there = set(self._table.by_ids(intents, ["id"])["id"].to_list())
+            self._known.forget(id_ for id_ in intents if id_ not in there)
+            self._known.settle(
+                {id_: known.parts for id_, known in self._known.lookup(sorted(there)).items()}, {}
+            )
+        if self._table.count() == self._known.count_ids():
+            return True
+        rows = self._table.scan(["id", "parts"])
+        parts = dict(zip(rows["id"].to_list(), rows["parts"].to_list(), strict=True))
+        lost = self._known.all_ids() - parts.keys()
+        self._known.forget(lost)
+        self._known.adopt({id_: Part(part or 0) for id_, part in parts.items()})
+        return not lost
+
+    def write_events(self, drafts: Sequence[Draft]) -> list[Written]:
+        """Write what is new, merge what is told again; lines with a fate are passed over. Durable when it returns."""
+        settled = self._known.fates([draft.position for draft in drafts])
+        drafts = [draft for draft in drafts if draft.position not in settled]
+        if not drafts:
+            return []
+        known = self._known.lookup([draft.event.id for draft in drafts])
+        batch = _Batch(known, self._stored(drafts, known))
+        for draft in drafts:
+            batch.take(draft)
+        # noted with what the first line tells alone: after a crash, the lines behind it are merged once more
+        self._known.forget(id_ for id_ in batch.first if id_ in known)
+        self._known.intend(batch.first)
+        fault_point("ingest.intended")
+        self._table.add(events_to_arrow(batch.new()))
+        fault_point("ingest.added")
+        self._table.upsert(events_to_arrow(batch.changed()))
+        fault_point("ingest.upserted")
+        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates)]
+
+    def _stored(self, drafts: Sequence[Draft], known: dict[str, Known]) -> dict[str, Event]:
+        """Return the rows of facts that are told again, unless it adds nothing."""
+        again = {draft.event.id for draft in drafts if _adds(draft, known.get(draft.event.id))}
+        rows = self._table.by_ids(sorted(again)) if again else None
+        return {} if rows is None else {row["id"]: event_from_row(row) for row in rows.iter_rows(named=True)}
+
+
+class _Batch:
+    """Facts of one batch, merged among themselves and with what is stored; and the fate of each line."""
+
+    def __init__(self, known: dict[str, Known], stored: dict[str, Event]) -> None:
+        self._before = known
+        self._known = dict(known)
+        self._stored = stored
+        self.events: dict[str, Event] = {}
+        self.first: dict[str, Known] = {}  # ids whose first line is in this batch, with what that line told
+        self.fates: dict[Position, Fate] = {}
+
+    def take(self, draft: Draft) -> None:
+        event, position = draft.event, draft.position
+        known = self._known.get(event.id)
+        if known is None or not known.position.file:  # unknown, or known from the table alone
+            self.fates[position] = Fate.EVENT
+            self.first[event.id] = self._known[event.id] = Known(event.parts, position)
+        elif known.position == position:
+            self.fates[position] = Fate.EVENT  # this very line wrote it before a crash
+        elif event.parts in known.parts:
+            self.fates[position] = Fate.DUPLICATE
+            return
+        else:
+            self.fates[position] = Fate.MERGED
+            self._known[event.id] = Known(known.parts | event.parts, known.position)
+        held = self.events.get(event.id) or self._stored.get(event.id)
+        self.events[event.id] = event if held is None else merge(held, event)
+
+    def new(self) -> list[Event]:
+        """Return the events that the table does not hold."""
+        return [event for id_, event in self.events.items() if id_ not in self._before]
+
+    def changed(self) -> list[Event]:
+        """Return the events that the table holds otherwise."""
+        return [
+            event
+            for id_, event in self.events.items()
+            if id_ in self._before and event != self._stored.get(id_)
+        ]
+
+    def parts(self) -> dict[str, Part]:
+        """Return the deliveries of each event that lines with a fate have told."""
+        return {id_: self._known[id_].parts for id_ in self.events}
+
+
+def _adds(draft: Draft, known: Known | None) -> bool:
+    """Whether a draft tells more of a stored fact, or wrote it and may not have been settled."""
+    if known is None:
+        return False
+    return draft.event.parts not in known.parts or known.position == draft.position or not known.position.file
+
+
+class Settler:
+    """The last step: vector jobs, then the fates of lines, then the table's upkeep."""
+
+    def __init__(
+        self,
+        table: LanceTable,
+        known: KnownIds,
+        outbox: Outbox,
+        embedding_version: str | None,
+        quarantine: Path,
+        *,
+        clock: Clock = clock_module.SYSTEM,
+    ) -> None:
+        """`embedding_version` None: no model can be used now; the missing jobs are found when one can."""
+        self._table = table
+        self._known = known
+        self._outbox = outbox
+        self._version = embedding_version
+        self._quarantine = quarantine
+        self._clock = clock
+
+    def enqueue(self, batches: Sequence[Written]) -> None:
+        """Ask for vectors of new and changed texts, record the fates, look after the table. Durable when it returns."""
+        for written in batches:
+            if self._version is not None:
+                self._outbox.enqueue_batch(entry_requests(written.events, self._version))
+            fault_point("ingest.enqueued")
+            self._known.settle(written.parts, written.fates)
+            fault_point("ingest.settled")
+        if batches:
+            self._table.maintain(self._clock.now())
+
+    def record_dropped(self, items: Sequence[Draft | Dropped]) -> None:
+        """Record noise, and write quarantined lines to their file. A crash between the two may repeat a line there."""
+        dropped = [item for item in items if isinstance(item, Dropped)]  # the branch lets no other through
+        fates = self._known.fates([one.position for one in dropped])
+        fresh = {one.position: one for one in dropped if one.position not in fates}
+        bad = [one for one in fresh.values() if one.fate is Fate.QUARANTINED]
+        if bad:
+            at = clock_module.iso(self._clock.now())
+            with self._quarantine.open("a", encoding="utf-8") as file:
+                file.writelines(
+                    json.dumps(
+                        {
+                            "at": at,
+                            "file": one.position.file,
+                            "offset": one.position.offset,
+                            "reason": one.reason,
+                            "excerpt": one.excerpt,
+                        },
+                        ensure_ascii=False,
+                    )
+                    + "\n"
+                    for one in bad
+                )
+            fault_point("ingest.quarantined")
+        self._known.settle({}, {position: one.fate for position, one in fresh.items()})
+
+
+def entry_requests(events: Sequence[Event], embedding_version: str) -> list[JobRequest]:
+    """Return the vector jobs of events that have a text worth one."""
+    return [
+        JobRequest(ItemKind.ENTRY, event.id, embedding_version, event.content_hash)
+        for event in events
+        if event.kind in EMBEDDED_KINDS and event.content.strip()
+    ]

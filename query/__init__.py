@@ -1,0 +1,1 @@
+"""How it comes back: search, timeline, details. Imports schemas and storage."""

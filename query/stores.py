@@ -1,0 +1,69 @@
+"""What a query reads: the tables that are current in a home, opened without writing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headwater.schemas.columns import EVENTS
+from headwater.storage.tables import LanceStore, LanceTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from headwater.storage.home import Current, Home
+
+
+class VectorSource(Protocol):
+    """Where vectors are: what a query needs of `headwater.storage.vectors.VectorStore`."""
+
+    def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
+        """Return the nearest items of one embedding version, best chunk of each.
+
+        Columns: item_kind, item_id, content, _distance (cosine), and more.
+        """
+        ...
+
+
+class QueryEncoder(Protocol):
+    """What makes a vector of a query: what a query needs of an encoder."""
+
+    @property
+    def version(self) -> str:
+        """The embedding version whose vectors it can be compared with."""
+        ...
+
+    def encode_query(self, text: str) -> Any:
+        """Return a vector of unit length."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """One view of a home's tables: everything in it belongs to one generation and one embedding version."""
+
+    home: Home | None
+    current: Current | None
+    events: LanceTable
+    vectors: VectorSource | None
+    embedding_version: str | None
+
+    @classmethod
+    def open(cls, home: Home) -> Stores:
+        """Return what is current in the home; tables that do not exist yet read as empty. Raises HomeError."""
+        from headwater.storage.vectors import VectorStore
+
+        current = home.current()
+        events = LanceStore(home.root / "lance" / current.generation).open(EVENTS, create=False)
+        vectors: VectorSource = VectorStore(home)
+        return cls(home, current, events, vectors, current.embedding_version)
+
+    def refreshed(self) -> Stores:
+        """Return these stores, or new ones when generation or embedding version were switched meanwhile."""
+        if self.home is None or self.home.current() == self.current:
+            return self
+        return Stores.open(self.home)
+
+    def can_compare(self, encoder: QueryEncoder | None) -> bool:
+        """Return whether a query's vector from this encoder may be compared with the current vectors."""
+        return self.vectors is not None and encoder is not None and encoder.version == self.embedding_version

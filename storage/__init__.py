@@ -1,0 +1,1 @@
+"""Where it rests: home, journal, tables, known ids, outbox, embedder. Imports schemas."""

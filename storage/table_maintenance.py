@@ -1,0 +1,207 @@
+"""Care of a Lance table: indexes, compaction, clean-up.
+
+Measured at 50,000 rows: an unindexed row costs every full-text query 45 us; a delta index over 500 rows takes 0.1 s
+whatever the table's size, a merge of all deltas 2 s and more as it grows; 200 small fragments make a look-up by id ten
+times slower, 1,000 fifty times; compaction of 200 takes 0.3-1 s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from headwater.schemas import limits
+
+if TYPE_CHECKING:
+    from headwater.schemas.columns import TableDef
+
+# no stemming and no stop words: both are for English alone, and code is full of stop words
+_TOKENIZERS: dict[str, dict[str, Any]] = {
+    "icu/split": {"base_tokenizer": "icu/split", "ascii_folding": True},
+    "code": {
+        "base_tokenizer": "code",
+        "split_identifiers": True,
+        "split_on_numerics": True,
+        "preserve_original": True,
+        "ascii_folding": False,
+    },
+    "ngram": {
+        "base_tokenizer": "ngram",
+        "min_ngram_length": 2,
+        "max_ngram_length": 3,
+        "ascii_folding": False,
+    },
+}
+_CONFLICT = "commit conflict"
+_VECTOR_INDEX = "vector_idx"
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What one round of care did. `conflicts` counts steps that a writer overtook: they are tried again next time."""
+
+    indexed: bool = False
+    merged: bool = False
+    compacted: bool = False
+    created: tuple[str, ...] = ()
+    versions_removed: int = 0
+    bytes_removed: int = 0
+    conflicts: int = 0
+
+
+@dataclass(slots=True)
+class State:
+    """What care remembers between two rounds; lost at a restart without harm."""
+
+    version: int = -1
+    fragments_left: int = 0
+    cleaned_at: datetime | None = None
+    cleaned_version: int = 0
+
+
+def text_index(column: str) -> str:
+    """Return the name of a column's full-text index."""
+    return f"{column}_fts"
+
+
+def scalar_index(column: str) -> str:
+    """Return the name of a column's scalar index."""
+    return f"{column}_idx"
+
+
+def create_text_indexes(table: Any, definition: TableDef) -> None:
+    """Make the full-text indexes that are missing. Idempotent.
+
+    An empty table can have them: rows to come are found at once, and covered later.
+    """
+    if not definition.text:
+        return
+    present = {index.name for index in table.list_indices()}
+    for column, tokenizer in definition.text:
+        if text_index(column) not in present:
+            table.to_lance().create_scalar_index(
+                column,
+                "INVERTED",
+                name=text_index(column),
+                stem=False,
+                remove_stop_words=False,
+                lower_case=True,
+                with_position=False,
+                max_token_length=limits.TOKEN_CHARS,
+                **_TOKENIZERS[tokenizer],
+            )
+
+
+def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, force: bool) -> Maintenance:
+    """Do what is due, everything with `force`; Lance's exceptions pass through, but for commit conflicts.
+
+    In order: scalar indexes once there are rows; IVF_SQ from VECTOR_INDEX_ROWS; a delta index from FTS_DELTA_ROWS
+    uncovered rows; one merge from FTS_MERGE_DELTAS deltas; compaction from COMPACT_COMMITS new fragments; removal of
+    versions older than VERSION_KEEP_S, looked for every CLEAN_EVERY_S; after VERSIONS_MAX commits at once, and then of
+    all older than VERSION_KEEP_BUSY_S, so that files stay bounded however busy the writer is.
+    """
+    done = _Round(table)
+    if force or table.version != state.version:
+        rows = table.count_rows()
+        done.create_missing(definition, rows)
+        done.index(force=force)
+        fragments = _fragment_count(table)
+        if rows and (fragments - state.fragments_left >= limits.COMPACT_COMMITS or (force and fragments > 1)):
+            done.compact()
+            state.fragments_left = _fragment_count(table)
+        state.version = table.version
+    busy = table.version - state.cleaned_version >= limits.VERSIONS_MAX
+    due = state.cleaned_at is None or (now - state.cleaned_at).total_seconds() >= limits.CLEAN_EVERY_S
+    if force or due or busy:
+        done.clean(limits.VERSION_KEEP_BUSY_S if busy else limits.VERSION_KEEP_S)
+        state.cleaned_at, state.cleaned_version = now, table.version
+    return done.report()
+
+
+def _fragment_count(table: Any) -> int:
+    return int(table.stats()["fragment_stats"]["num_fragments"])
+
+
+class _Round:
+    """One round of care and what it has done so far."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+        self.indexed = False
+        self.merged = False
+        self.compacted = False
+        self.created: list[str] = []
+        self.removed: Any = None
+        self.conflicts = 0
+
+    def create_missing(self, definition: TableDef, rows: int) -> None:
+        """Make scalar indexes (an empty table cannot have a useful one) and, for many rows, the vector index."""
+        if not rows:
+            return
+        present = {index.name for index in self.table.list_indices()}
+        for column, index_type in definition.scalar:
+            name = scalar_index(column)
+            if name not in present and self._tried(
+                lambda column=column, index_type=index_type, name=name: (
+                    self.table.to_lance().create_scalar_index(column, index_type, name=name)
+                )
+            ):
+                self.created.append(name)
+        has_vector = any(column.name == "vector" for column in definition.columns)
+        wanted = has_vector and rows >= limits.VECTOR_INDEX_ROWS and _VECTOR_INDEX not in present
+        if wanted and self._tried(self._create_vector_index):
+            self.created.append(_VECTOR_INDEX)
+
+    def _create_vector_index(self) -> None:
+        from lancedb.index import IvfSq
+
+        self.table.create_index("vector", config=IvfSq(distance_type="cosine"), name=_VECTOR_INDEX)
+
+    def index(self, *, force: bool) -> None:
+        """Cover new rows: by a delta, or by one merge of everything when there are too many deltas."""
+        indexes = self.table.list_indices()
+        uncovered = max((index.num_unindexed_rows or 0 for index in indexes), default=0)
+        deltas = max((index.num_segments or 0 for index in indexes), default=0)
+        if deltas >= limits.FTS_MERGE_DELTAS or (force and (deltas > 1 or uncovered)):
+            self.merged = self._tried(lambda: self._optimize(deltas))
+        elif uncovered >= limits.FTS_DELTA_ROWS:
+            self.indexed = self._tried(lambda: self._optimize(0))
+
+    def _optimize(self, merge: int) -> None:
+        self.table.to_lance().optimize.optimize_indices(num_indices_to_merge=merge)
+
+    def compact(self) -> None:
+        """Join small fragments; those of COMPACT_ROWS stay as they are, so the cost does not grow with the table."""
+        self.compacted = self._tried(
+            lambda: self.table.to_lance().optimize.compact_files(target_rows_per_fragment=limits.COMPACT_ROWS)
+        )
+
+    def clean(self, keep_s: float) -> None:
+        """Remove old versions, but no file that a reader of a version younger than `keep_s` may need."""
+        keep = timedelta(seconds=keep_s)
+        self.removed = self.table.to_lance().cleanup_old_versions(
+            older_than=keep, error_if_tagged_old_versions=False
+        )
+
+    def _tried(self, call: Any) -> bool:
+        try:
+            call()
+        except (OSError, RuntimeError, ValueError) as error:
+            if _CONFLICT not in str(error).lower():
+                raise
+            self.conflicts += 1
+            return False
+        return True
+
+    def report(self) -> Maintenance:
+        """Return what was done."""
+        return Maintenance(
+            indexed=self.indexed,
+            merged=self.merged,
+            compacted=self.compacted,
+            created=tuple(self.created),
+            versions_removed=0 if self.removed is None else int(self.removed.old_versions),
+            bytes_removed=0 if self.removed is None else int(self.removed.bytes_removed),
+            conflicts=self.conflicts,
+        )

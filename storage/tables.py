@@ -1,0 +1,360 @@
+"""Lance tables: one folder of them, and what we do with one.
+
+lancedb takes 1-3 s to import, so nothing here imports it before a table is opened. Facts that shape this module, all
+measured with lancedb 0.40: without a primary key, concurrent upserts of the same new keys leave duplicate rows without
+an error; with one, an upsert that goes through an index on the key does so again, hence `use_index(False)`; a batch
+that holds a key twice leaves two rows, hence `last_wins`.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import polars as pl
+import pyarrow as pa
+
+from headwater.schemas import limits
+from headwater.schemas.errors import DamagedError, HeadwaterError, InputError, StoreError
+from headwater.schemas.text import clean_text
+from headwater.storage import table_maintenance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from headwater.schemas.columns import TableDef
+    from headwater.storage.table_maintenance import Maintenance
+
+T = TypeVar("T")
+
+_PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
+_NO_TEXT_INDEX = "unless an INVERTED index"
+_MISSING_FILE = ("not found", "no such file", "does not exist")
+_CONFLICT = ("commit conflict", "preempted by concurrent", "too many concurrent writers")
+_WRONG_INPUT = ("schema error", "invalid sql", "invalid user input", "invalid input", "no field named")
+_SOURCE_PLACE = re.compile(
+    r",? ?/\S+\.rs:\d+(?::\d+)?"
+)  # where in Lance's source it was raised: of no use to a person
+_NPROBES = 20  # of an IVF index: recall 1.00 with the refinement below, at 100,000 rows and 100 partitions
+_REFINE = 5  # candidates times this are compared with their full vectors
+
+
+def quote(value: str) -> str:
+    """Return the text as an SQL string literal for a Lance filter; whatever it holds, it stays one literal."""
+    return "'" + clean_text(value).replace("'", "''") + "'"
+
+
+def last_wins(rows: pa.Table, key: str) -> pa.Table:
+    """Return the rows with each key once, its last row, in the order of those. Raises InputError for a null key."""
+    keys = rows.column(key).to_pylist()
+    if None in keys:
+        raise InputError(
+            f"column {key}", "wanted a key in every row, got null", "give each row its id before writing it"
+        )
+    last = {value: n for n, value in enumerate(keys)}
+    return rows if len(last) == len(keys) else rows.take(pa.array(sorted(last.values()), pa.int64()))
+
+
+class LanceStore:
+    """A folder of Lance tables. Making one touches nothing; safe to share between threads."""
+
+    def __init__(self, folder: Path) -> None:
+        """Remember the folder."""
+        self.folder = folder
+        self._db: Any = None
+        self._lock = threading.Lock()
+
+    def open(self, definition: TableDef, name: str | None = None, *, create: bool = True) -> LanceTable:
+        """Return the table of that definition, named like it unless `name` is given.
+
+        With `create` it is made when missing, with its primary key and text indexes. Without, nothing is written: a
+        table that does not exist reads as empty until somebody makes it. Idempotent. Raises StoreError, and
+        DamagedError when the table that is there lacks columns of the definition.
+        """
+        table = LanceTable(self, definition, definition.name if name is None else name)
+        if create:
+            table.create()
+        return table
+
+    def names(self) -> list[str]:
+        """Return the names of all tables, sorted."""
+        return sorted(path.stem for path in self.folder.glob("*.lance") if path.is_dir())
+
+    def drop(self, name: str) -> None:
+        """Delete a table with all its versions; nothing when there is none. Raises StoreError."""
+        if name in self.names():
+            try:
+                self.connection().drop_table(name, ignore_missing=True)
+            except Exception as error:
+                raise map_error(error, f"table {name}") from error
+
+    def connection(self) -> Any:
+        """Return the lancedb connection, made at the first use; reads through it see the newest commits."""
+        with self._lock:
+            if self._db is None:
+                import lancedb
+
+                session = lancedb.Session(
+                    index_cache_size_bytes=limits.INDEX_CACHE_BYTES,
+                    metadata_cache_size_bytes=limits.METADATA_CACHE_BYTES,
+                )
+                self._db = lancedb.connect(
+                    str(self.folder), read_consistency_interval=timedelta(0), session=session
+                )
+            return self._db
+
+
+class LanceTable:
+    """One table. Safe to share between threads of one process; other processes open their own.
+
+    Writes are one commit each and survive the death of the process when they return (a power cut may lose the newest,
+    which the journal gives back). Each call sees the newest commit of any process. A file that clean-up took from under
+    a call is looked for once more in the newest version. Lance's own errors come out as StoreError (try again),
+    DamagedError (rebuild) or InputError (a filter or column that means nothing).
+    """
+
+    def __init__(self, store: LanceStore, definition: TableDef, name: str) -> None:
+        """Remember what to open; `LanceStore.open` is the way in."""
+        self.definition = definition
+        self.name = name
+        self._store = store
+        self._handle: Any = None
+        self._state = table_maintenance.State()
+        self._maintaining = threading.Lock()
+
+    # --- writing ---
+
+    def create(self) -> None:
+        """Make the table with primary key and text indexes, or complete one whose maker died. Idempotent."""
+        if self._open() is None:
+            self._guard(self._make)
+        handle = self._require()
+        missing = [c.name for c in self.definition.columns if c.name not in handle.schema.names]
+        if missing:
+            raise DamagedError(
+                self._where(), f"wanted columns {', '.join(missing)}, found none", "run: headwater reprocess"
+            )
+        self._guard(lambda: table_maintenance.create_text_indexes(self._require(), self.definition))
+
+    def add(self, rows: pa.Table) -> None:
+        """Append rows whose keys are known to be new: one commit, none for no rows. Not idempotent."""
+        if rows.num_rows:
+            self._write(lambda table: table.add(rows), tries=1)
+
+    def upsert(self, rows: pa.Table) -> None:
+        """Insert or replace rows by primary key, a key's last row wins: one commit, none for no rows. Idempotent."""
+        batch = last_wins(rows, self.definition.key)
+        if batch.num_rows:
+            self._write(lambda table: _merge(table, self.definition.key, batch))
+
+    def delete(self, where: str) -> None:
+        """Delete the rows of a filter: one commit. Idempotent; nothing when the table does not exist."""
+        if self._open() is not None:
+            self._write(lambda table: table.delete(where))
+
+    # --- reading ---
+
+    def count(self, where: str | None = None) -> int:
+        """Return how many rows there are, or how many a filter lets through."""
+        return self._read(lambda table: int(table.count_rows(where)), 0)
+
+    def scan(
+        self, columns: Sequence[str], where: str | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """Return rows in no particular order; filter and columns are pushed into Lance."""
+
+        def run(table: Any) -> pl.DataFrame:
+            query = table.search().select(list(columns))
+            query = query if where is None else query.where(where)
+            return _frame((query if limit is None else query.limit(limit)).to_arrow())
+
+        return self._read(run, self._empty(columns))
+
+    def by_ids(
+        self, ids: Sequence[str], columns: Sequence[str] | None = None, id_column: str = "id"
+    ) -> pl.DataFrame:
+        """Return the rows whose `id_column` is one of the ids, in no particular order; unknown ids give none."""
+        names = [c.name for c in self.definition.columns] if columns is None else list(columns)
+        wanted = list(dict.fromkeys(ids))
+        parts = [
+            self.scan(
+                names, f"{id_column} IN ({', '.join(map(quote, wanted[n : n + limits.IDS_PER_FILTER]))})"
+            )
+            for n in range(0, len(wanted), limits.IDS_PER_FILTER)
+        ]
+        return pl.concat(parts) if parts else self._empty(names)
+
+    def match(
+        self, text: str, column: str, where: str | None, limit: int, columns: Sequence[str]
+    ) -> pl.DataFrame:
+        """Return the `limit` best rows by BM25 of any word of the text in one column, best first, with `_score`.
+
+        The filter comes before the choice of the best. Rows that no index covers yet are found as well. Never raises
+        for any text; one without words gives no rows.
+        """
+        words = clean_text(text[: limits.QUERY_CHARS]).strip()
+        empty = self._empty(columns, "_score")
+        if not words:
+            return empty
+
+        def run(table: Any) -> pl.DataFrame:
+            from lancedb import query as lance_query
+
+            make: Any = (
+                lance_query.MatchQuery
+            )  # its dataclass fields have defaults that type checkers do not see
+            query = (
+                table.search(make(words, column), query_type="fts").select([*columns, "_score"]).limit(limit)
+            )
+            try:
+                return _frame((query if where is None else query.where(where, prefilter=True)).to_arrow())
+            except (OSError, RuntimeError, ValueError) as error:
+                if _NO_TEXT_INDEX in str(error):  # another process is about to make it
+                    return empty
+                raise
+
+        return self._read(run, empty).sort("_score", descending=True, maintain_order=True)
+
+    def nearest(self, vector: Any, where: str | None, limit: int, columns: Sequence[str]) -> pl.DataFrame:
+        """Return the `limit` rows whose `vector` is nearest by cosine, nearest first, with `_distance` in [0, 2].
+
+        The filter comes before the choice of the nearest. Exact below VECTOR_INDEX_ROWS rows.
+        """
+
+        def run(table: Any) -> pl.DataFrame:
+            query = table.search(vector, vector_column_name="vector", query_type="vector").distance_type(
+                "cosine"
+            )
+            query = (
+                query.nprobes(_NPROBES).refine_factor(_REFINE).select([*columns, "_distance"]).limit(limit)
+            )
+            return _frame((query if where is None else query.where(where, prefilter=True)).to_arrow())
+
+        return self._read(run, self._empty(columns, "_distance")).sort("_distance", maintain_order=True)
+
+    @property
+    def version(self) -> int:
+        """The number of the newest commit; 0 when the table does not exist."""
+        return self._read(lambda table: int(table.version), 0)
+
+    # --- care ---
+
+    def maintain(self, now: datetime, *, force: bool = False) -> Maintenance:
+        """Do the care that is due, all of it with `force`: see `table_maintenance.maintain`.
+
+        Cheap when nothing is due (about 2 ms), else 0.1 s to some seconds: call it beside the writes, not between them.
+        A second call at the same time returns at once.
+        """
+        table = self._open()
+        if table is None or not self._maintaining.acquire(blocking=False):
+            return table_maintenance.Maintenance()
+        try:
+            return self._guard(
+                lambda: table_maintenance.maintain(
+                    self._require(), self.definition, self._state, now, force=force
+                )
+            )
+        finally:
+            self._maintaining.release()
+
+    # --- inside ---
+
+    def _where(self) -> str:
+        return f"table {self.name} in {self._store.folder}"
+
+    def _empty(self, columns: Sequence[str], score: str | None = None) -> pl.DataFrame:
+        schema = self.definition.arrow()
+        frame = _frame(pa.schema([schema.field(name) for name in columns]).empty_table())
+        return frame if score is None else frame.with_columns(pl.Series(score, [], pl.Float32))
+
+    def _make(self) -> None:
+        schema = self.definition.arrow()
+        key = schema.get_field_index(self.definition.key)
+        # set with the table's first version: a process that dies here cannot leave a table without its key
+        schema = schema.set(key, schema.field(key).with_metadata({_PRIMARY_KEY: b"true"}))
+        try:
+            self._handle = self._store.connection().create_table(self.name, schema=schema)
+        except (OSError, RuntimeError, ValueError) as error:
+            if "exists" not in str(error).lower():
+                raise
+            self._handle = None  # another process was faster
+
+    def _open(self, *, again: bool = False) -> Any:
+        """Return the lancedb table, None when there is none yet."""
+        if self._handle is None or again:
+            if not (self._store.folder / f"{self.name}.lance" / "_versions").is_dir():
+                self._handle = None
+            else:
+                try:
+                    self._handle = self._store.connection().open_table(self.name)
+                except Exception as error:
+                    raise map_error(error, self._where()) from error
+        return self._handle
+
+    def _require(self) -> Any:
+        table = self._open()
+        if table is None:
+            raise StoreError(self._where(), "wanted a table to write to, found none", "run: headwater up")
+        return table
+
+    def _guard(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except Exception as error:
+            raise map_error(error, self._where()) from error
+
+    def _read(self, call: Callable[[Any], T], empty: T) -> T:
+        table = self._open()
+        if table is None:
+            return empty
+        try:
+            return call(table)
+        except Exception as error:
+            if not _says(error, _MISSING_FILE):
+                raise map_error(error, self._where()) from error
+        table = self._open(again=True)
+        return empty if table is None else self._guard(lambda: call(table))
+
+    def _write(self, call: Callable[[Any], object], tries: int = limits.COMMIT_TRIES) -> None:
+        for left in reversed(range(tries)):
+            try:
+                call(self._require())
+            except Exception as error:
+                if not left or not _says(error, _CONFLICT):
+                    raise map_error(error, self._where()) from error
+            else:
+                return
+
+
+def map_error(error: Exception, where: str) -> HeadwaterError:
+    """Return what a foreign exception means to us; one of ours is returned as it is."""
+    if isinstance(error, HeadwaterError):
+        return error
+    text = " ".join(_SOURCE_PLACE.sub("", str(error)).split())[:300] or type(error).__name__
+    if _says(error, _MISSING_FILE) or "corrupt" in text.lower():
+        return DamagedError(where, f"wanted all its files, got: {text}", "run: headwater reprocess")
+    if _says(error, _WRONG_INPUT):
+        return InputError(
+            where, f"wanted a filter and columns of this table, got: {text}", "correct the filter"
+        )
+    return StoreError(
+        where, f"wanted to read or write, got: {text}", "free disk space, check permissions, try again"
+    )
+
+
+def _says(error: Exception, signs: tuple[str, ...]) -> bool:
+    text = str(error).lower()
+    return any(sign in text for sign in signs)
+
+
+def _merge(table: Any, key: str, rows: pa.Table) -> None:
+    builder = table.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+    builder.use_index(False).execute(rows)
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    return cast("pl.DataFrame", pl.from_arrow(table))

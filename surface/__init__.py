@@ -1,0 +1,1 @@
+"""Who asks: hook, command line, server, importers. Imports everything above it."""

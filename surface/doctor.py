@@ -1,0 +1,243 @@
+"""`doctor`: checks that look for themselves, each with what it saw and the fix. Nothing is repaired here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.schemas import limits
+from headwater.schemas.errors import HeadwaterError
+from headwater.storage.locks import is_held
+from headwater.storage.run_files import SUPERVISOR_LOCK, read_ingest_state
+from headwater.surface import failures, processes
+from headwater.surface.status import lag_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headwater.storage.home import Home
+
+_PACKAGES = (
+    "headwater",
+    "bytewax",
+    "lancedb",
+    "polars",
+    "pyarrow",
+    "sentence-transformers",
+    "torch",
+    "watchfiles",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding: `level` is ok, warn or bad; `fix` is empty when there is nothing to do."""
+
+    name: str
+    level: str
+    said: str
+    fix: str = ""
+
+
+def examine(home: Home) -> list[Check]:
+    """Return the findings of all checks; a check that fails itself is a finding."""
+    found: list[Check] = []
+    for check in _CHECKS:
+        try:
+            found += check(home)
+        except HeadwaterError as error:
+            found.append(
+                Check(check.__name__.strip("_"), "bad", f"{error.where}: {error.problem}", error.fix)
+            )
+        except (OSError, sqlite3.Error) as error:
+            found.append(
+                Check(check.__name__.strip("_"), "bad", str(error), "check disk and permissions of the home")
+            )
+    return found
+
+
+def to_json(checks: list[Check]) -> dict[str, Any]:
+    """Return the findings as JSON-ready data."""
+    rows = [{"name": c.name, "level": c.level, "said": c.said, "fix": c.fix or None} for c in checks]
+    return {"ok": not any(c.level == "bad" for c in checks), "checks": rows}
+
+
+def to_text(checks: list[Check]) -> str:
+    """Return the findings for a terminal: one line each, and the fix below when there is one."""
+    lines: list[str] = []
+    for check in checks:
+        lines.append(f"{check.level:<5}{check.name:<14}{check.said}")
+        if check.fix:
+            lines.append(f"{'':<19}fix: {check.fix}")
+    return "\n".join(lines)
+
+
+def _home(home: Home) -> Iterator[Check]:
+    yield Check("home", "ok", str(home.root))
+
+
+def _permissions(home: Home) -> Iterator[Check]:
+    open_to_others = [
+        path
+        for path in (home.root, home.journal, home.run, home.logs, *home.journal.glob("*.jsonl"))
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    if open_to_others:
+        said = f"{len(open_to_others)} open to others, such as {open_to_others[0]}"
+        yield Check("permissions", "warn", said, f"run: chmod -R go-rwx {home.root}")
+    elif not os.access(home.journal, os.W_OK):
+        yield Check(
+            "permissions", "bad", f"{home.journal} cannot be written", f"run: chmod u+rwx {home.journal}"
+        )
+    else:
+        yield Check("permissions", "ok", "only you can read the home")
+
+
+def _disk(home: Home) -> Iterator[Check]:
+    free_bytes = shutil.disk_usage(home.root).free
+    said = f"{free_bytes / 1e9:.1f} GB free"
+    if free_bytes < limits.DISK_FREE_BYTES:
+        yield Check("disk", "bad", said, "free some space: events are lost when the hook cannot write")
+    else:
+        yield Check("disk", "ok", said)
+
+
+def _processes(home: Home) -> Iterator[Check]:
+    running = processes.pids(home)
+    missing = [role for role in ("ingest", "server") if running[role] is None]
+    if not missing:
+        yield Check("processes", "ok", "ingest and server are up")
+    elif is_held(home.run / SUPERVISOR_LOCK):
+        said = f"{' and '.join(missing)} down, the supervisor is up and starts them again"
+        yield Check("processes", "warn", said, f"see {home.logs}")
+    else:
+        yield Check("processes", "warn", f"{' and '.join(missing)} down", "run: headwater up")
+
+
+def _lag(home: Home) -> Iterator[Check]:
+    unread = lag_bytes(home, read_ingest_state(home).get("cursors"))
+    fix = "run: headwater up" if processes.pids(home)["ingest"] is None else "wait, or see logs/ingest.log"
+    if unread > limits.LAG_BYTES:
+        yield Check("lag", "warn", f"{unread:,} bytes of the journal not read yet", fix)
+    else:
+        yield Check("lag", "ok", f"{unread:,} bytes of the journal not read yet")
+
+
+def _hook_failures(home: Home) -> Iterator[Check]:
+    count = failures.read_failures(str(home.root))
+    if count:
+        fix = "check disk and permissions; events of those calls may be missing"
+        yield Check("hook", "warn", f"{count:,} hook calls could not write", fix)
+    else:
+        yield Check("hook", "ok", "no hook call failed to write")
+
+
+def _quarantine(home: Home) -> Iterator[Check]:
+    from headwater.schemas.events import Fate
+    from headwater.storage.known_ids import KnownIds
+
+    with closing(KnownIds(home.ids_file)) as known:
+        count = known.count_fates()[Fate.QUARANTINED]
+    if count:
+        yield Check("quarantine", "warn", f"{count:,} lines could not be used", f"see {home.quarantine_file}")
+    else:
+        yield Check("quarantine", "ok", "every line could be used")
+
+
+def _databases(home: Home) -> Iterator[Check]:
+    for path in (home.ids_file, home.outbox_file):
+        if not path.exists():
+            continue
+        try:
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+                result = connection.execute("PRAGMA quick_check").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            result = str(error)
+        if result == "ok":
+            yield Check("databases", "ok", f"{path.name} is sound")
+        else:
+            yield Check(
+                "databases",
+                "bad",
+                f"{path.name}: {result}",
+                f"run: headwater down; delete {path}; headwater up",
+            )
+
+
+def _vectors(home: Home) -> Iterator[Check]:
+    from headwater.flows.missing import missing_vectors
+    from headwater.storage.outbox import Outbox
+
+    version = home.current().embedding_version
+    if version is None:
+        yield Check("vectors", "warn", "none were ever made", "run: headwater up")
+        return
+    missing = missing_vectors(home, version).height
+    with closing(Outbox(home.outbox_file)) as outbox:
+        jobs = outbox.counts(version)
+    waiting = jobs.pending + jobs.processing
+    if jobs.failed:
+        yield Check("vectors", "warn", f"{jobs.failed:,} items failed to embed", "see logs/server.log")
+    if missing > waiting + jobs.failed:
+        said = f"{missing:,} items lack vectors, {waiting:,} of them wait"
+        yield Check("vectors", "warn", said, "restart the server: headwater down, headwater up")
+    else:
+        yield Check("vectors", "ok", f"{missing:,} items wait for vectors, none is forgotten")
+
+
+def _model(home: Home) -> Iterator[Check]:
+    from headwater.storage.models import resolve, version_of
+
+    spec = resolve(home.config().embedding.model, home)
+    yield Check("model", "ok", f"{home.config().embedding.model}, version {version_of(spec)}")
+
+
+def _versions(home: Home) -> Iterator[Check]:
+    del home
+    found = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
+    yield Check("versions", "ok", f"python {sys.version.split()[0]}, {found}")
+
+
+def _torch(home: Home) -> Iterator[Check]:
+    del home
+    cuda = [d.name for d in metadata.distributions() if d.name and d.name.lower().startswith("nvidia-")]
+    if cuda:
+        fix = "uninstall torch and the nvidia packages, install the CPU build: saves several GB"
+        yield Check("torch", "warn", f"a CUDA build ({len(cuda)} nvidia packages)", fix)
+    else:
+        yield Check("torch", "ok", f"torch {metadata.version('torch')}, no CUDA packages")
+
+
+def _interpreter(home: Home) -> Iterator[Check]:
+    from headwater.surface.verbs.capture import hook_command
+
+    command = hook_command(home.root, "claude-code")
+    if Path(command[0]).exists():
+        yield Check("interpreter", "ok", f"the hook runs with {command[0]}")
+    else:
+        yield Check("interpreter", "bad", f"{command[0]} is gone", "install headwater again, then the hooks")
+
+
+_CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
+    _home,
+    _permissions,
+    _disk,
+    _processes,
+    _lag,
+    _hook_failures,
+    _quarantine,
+    _databases,
+    _vectors,
+    _model,
+    _versions,
+    _torch,
+    _interpreter,
+)

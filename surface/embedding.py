@@ -1,0 +1,83 @@
+"""The server's embedding thread: loads the model, then runs the embed flow whenever jobs are due."""
+
+from __future__ import annotations
+
+import os
+import threading
+from itertools import chain, repeat
+from typing import TYPE_CHECKING
+
+from headwater.schemas import clock, limits
+from headwater.schemas.errors import HeadwaterError
+from headwater.surface.workers import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headwater.storage.embedder import Encoder
+    from headwater.storage.home import Home
+    from headwater.surface.operations import Context
+
+
+class EmbedLoop:
+    """One thread; it ends with `stop`. What fails is logged, shown by `status`, and tried again."""
+
+    def __init__(self, home: Home, context: Context, stop: threading.Event) -> None:
+        """Remember what to work on."""
+        self._home = home
+        self._context = context
+        self._stop = stop
+        self._thread = threading.Thread(target=self._run, name="embed", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the thread to end its batch."""
+        self._thread.join(timeout=limits.STOP_S)
+
+    def _run(self) -> None:
+        for wait_s in _waits():
+            try:
+                self._work()
+            except HeadwaterError as error:
+                self._context.model_error = str(error)
+                LOG.warning("embedding stopped, tried again in %.0f s: %s", wait_s, error)
+            except Exception as error:  # noqa: BLE001 - keyword search goes on; it is logged and shown
+                self._context.model_error = f"{type(error).__name__}: {error}"
+                LOG.exception("embedding stopped by a fault of ours, tried again in %.0f s", wait_s)
+            if self._stop.wait(wait_s):
+                return
+
+    def _work(self) -> None:
+        encoder = self._load()
+        self._context.encoder, self._context.model_error = encoder, None
+        LOG.info("model %s is loaded", encoder.version)
+        from headwater.flows.embed_run import run_embed
+        from headwater.flows.missing import enqueue_missing
+        from headwater.storage.outbox import Outbox
+
+        outbox = Outbox(self._home.outbox_file)
+        found = enqueue_missing(self._home, outbox, encoder.version)
+        if found:
+            LOG.info("%d items had no vector job and got one", found)
+        while not self._stop.is_set():
+            due = outbox.next_due(encoder.version)
+            if due is not None and due <= clock.SYSTEM.now():
+                report = run_embed(self._home, encoder, owner=f"server-{os.getpid()}", stop=self._stop)
+                for error in report.errors:
+                    LOG.warning("vector job %s: %s", error["job_id"], error["error"])
+            self._stop.wait(limits.POLL_JOBS_S)
+
+    def _load(self) -> Encoder:
+        from headwater.storage.embedder import load
+        from headwater.storage.models import active_version, resolve
+
+        active_version(self._home)
+        return load(resolve(self._home.config().embedding.model, self._home))
+
+
+def _waits() -> Iterator[float]:
+    """Yield the waits between tries: growing, then the last one for as long as the server lives."""
+    return chain(limits.RESTART_BACKOFF_S, repeat(limits.RESTART_BACKOFF_S[-1]))

@@ -1,0 +1,58 @@
+"""Options that verbs share, and the home they lead to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from headwater.storage.home import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+"""A verb's function."""
+
+HOME = click.option(
+    "--home",
+    "home_path",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Headwater home; default HEADWATER_HOME, else your user data folder.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+PROJECT = click.option(
+    "--project",
+    metavar="FOLDER",
+    help="Only this project; default the project of this folder, when it is known.",
+)
+ALL_PROJECTS = click.option("--all-projects", is_flag=True, help="All projects.")
+
+
+def scoped(function: F) -> F:
+    """Add --project and --all-projects to a verb."""
+    return PROJECT(ALL_PROJECTS(function))
+
+
+def scope_args(project: str | None, *, all_projects: bool) -> dict[str, Any]:
+    """Return the scope of a request: a named project as its canonical path, and the project of this folder."""
+    from headwater.surface.projects import resolve_project
+
+    if project is not None and all_projects:
+        raise click.UsageError("--project and --all-projects exclude each other")
+    named = None
+    if project is not None:
+        looks_like_path = project.startswith((".", "~", os.sep)) or Path(project).exists()
+        named = resolve_project(str(Path(project).expanduser().absolute())) if looks_like_path else project
+    return {"project": named, "all_projects": all_projects, "here": resolve_project(str(Path.cwd()))}
+
+
+def open_home(home_path: Path | None, *, create: bool = True) -> Home:
+    """Return the home of a verb: its option, that of the group, the environment, the default."""
+    context = click.get_current_context(silent=True)
+    if home_path is None and context is not None:
+        home_path = (context.find_root().params or {}).get("home_path")
+    return Home.open(home_path, create=create)

@@ -1,0 +1,79 @@
+"""What `status` tells: counted where it lies, never remembered."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.events import Fate
+from headwater.storage import journal
+from headwater.storage.known_ids import KnownIds
+from headwater.storage.outbox import Outbox
+from headwater.storage.run_files import read_ingest_state
+from headwater.surface import failures, processes
+
+if TYPE_CHECKING:
+    from headwater.query.stores import Stores
+    from headwater.storage.home import Home
+
+
+def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
+    """Return events, sessions, projects, items with vectors, memories: all read from the tables now."""
+    from headwater.storage.vectors import VectorStore
+
+    rows = stores.events.scan(["agent", "session_id", "project"])
+    version = stores.embedding_version
+    return {
+        "events": rows.height,
+        "sessions": rows.select("agent", "session_id").n_unique() if rows.height else 0,
+        "projects": rows["project"].n_unique() if rows.height else 0,
+        "vectors": 0 if version is None else VectorStore(home).count_items(version),
+        "memories": 0,
+    }
+
+
+def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
+    """Return all of `status`, the table counts given."""
+    running = processes.pids(home)
+    state = read_ingest_state(home)
+    known = KnownIds(home.ids_file)
+    outbox = Outbox(home.outbox_file)
+    version = home.current().embedding_version
+    try:
+        jobs = outbox.counts(version)
+        fates = known.count_fates()
+    finally:
+        known.close()
+        outbox.close()
+    return {
+        "home": str(home.root),
+        "mode": home.config().mode,
+        "running": {role: running[role] is not None for role in ("ingest", "server")},
+        "pids": running,
+        "wakes": state.get("wakes") or {"watch": 0, "rescan": 0},
+        "hook_failures": failures.read_failures(str(home.root)),
+        "events": tables["events"],
+        "sessions": tables["sessions"],
+        "projects": tables["projects"],
+        "quarantined": fates[Fate.QUARANTINED],
+        "journal_lag_bytes": lag_bytes(home, state.get("cursors")),
+        "jobs": {
+            "pending": jobs.pending,
+            "processing": jobs.processing,
+            "done": jobs.done,
+            "failed": jobs.failed,
+        },
+        "vectors": tables["vectors"],
+        "memories": tables["memories"],
+        "embedding_version": version,
+    }
+
+
+def lag_bytes(home: Home, cursors: Any) -> int:
+    """Return how many bytes of the journal the flow has not read yet."""
+    read = cursors if isinstance(cursors, dict) else {}
+    sizes: dict[str, int] = {}
+    with contextlib.suppress(HeadwaterError):  # a journal that cannot be listed is told by doctor, in words
+        sizes = journal.list_files(home.journal)
+    return sum(max(0, size - int(read.get(name, 0))) for name, size in sizes.items())

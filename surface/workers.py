@@ -1,0 +1,158 @@
+"""The long-lived programs: supervisor, ingest, server. Run as `python -P -m headwater.surface.workers ROLE HOME`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.schemas import clock, limits
+from headwater.schemas.errors import HeadwaterError
+from headwater.storage.home import Home
+from headwater.storage.locks import hold_lock
+from headwater.storage.run_files import SUPERVISOR_LOCK
+from headwater.surface import processes
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+LOG = logging.getLogger("headwater")
+CHILDREN = ("ingest", "server")
+_LOOK_S = 0.2  # how often the supervisor looks at its children, and a child at its parent
+
+
+def main(argv: list[str]) -> int:
+    """Run one role until told to stop; return its exit code."""
+    role, root = argv
+    home = Home.open(Path(root))
+    set_up_logging(home, role)
+    stop = stop_on_signals()
+    try:
+        if role == "supervisor":
+            supervise(home, stop)
+        else:
+            threading.Thread(target=_follow_parent, args=(os.getppid(), stop), daemon=True).start()
+            _ROLES[role](home, stop)
+    except HeadwaterError as error:
+        LOG.error("%s ended: %s", role, error)  # noqa: TRY400 - the line says all; a traceback is for bugs
+        return 1
+    except Exception:
+        LOG.exception("%s ended by a fault of ours", role)
+        return 1
+    return 0
+
+
+def supervise(home: Home, stop: threading.Event) -> None:
+    """Keep ingest and server running until told to stop, then stop them. Raises BusyError when another one does."""
+    with hold_lock(home.run / SUPERVISOR_LOCK, "headwater"):
+        children = {role: _Child(home, role) for role in CHILDREN}
+        LOG.info("up, home %s", home.root)
+        try:
+            while not stop.wait(_LOOK_S):
+                for child in children.values():
+                    child.look()
+        finally:
+            for child in children.values():
+                child.terminate()
+            for child in children.values():
+                child.end()
+            LOG.info("down")
+
+
+def set_up_logging(home: Home, role: str) -> None:
+    """Log to a file of bounded size; texts of events are never logged."""
+    handler = RotatingFileHandler(
+        home.logs / f"{role}.log", maxBytes=limits.LOG_BYTES, backupCount=1, encoding="utf-8"
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False
+
+
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+class _Child:
+    """One supervised process, started again after a growing wait when it ends by itself."""
+
+    def __init__(self, home: Home, role: str) -> None:
+        self._home = home
+        self._role = role
+        self._process: subprocess.Popen[bytes] | None = None
+        self._restarts = 0
+        self._started_s = self._due_s = clock.SYSTEM.monotonic_s()
+
+    def look(self) -> None:
+        now_s = clock.SYSTEM.monotonic_s()
+        if self._process is None:
+            if now_s >= self._due_s:
+                self._process = processes.spawn(self._home, self._role, detached=False)
+                self._started_s = now_s
+            return
+        code = self._process.poll()
+        if code is None:
+            return
+        if now_s - self._started_s > limits.STEADY_S:
+            self._restarts = 0
+        waits = limits.RESTART_BACKOFF_S
+        wait_s = waits[min(self._restarts, len(waits) - 1)]
+        LOG.warning("%s ended with %s, started again in %.0f s", self._role, code, wait_s)
+        self._process, self._due_s, self._restarts = None, now_s + wait_s, self._restarts + 1
+
+    def terminate(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def end(self) -> None:
+        if self._process is None:
+            return
+        if not processes.wait_until(
+            lambda: self._process is None or self._process.poll() is not None, limits.STOP_S
+        ):
+            LOG.warning("%s did not end within %.0f s and is killed", self._role, limits.STOP_S)
+            self._process.kill()
+        self._process.wait()
+
+
+def _run_ingest(home: Home, stop: threading.Event) -> None:
+    from headwater.flows.ingest_run import IngestOptions, run_ingest
+    from headwater.storage.models import active_version
+
+    version: str | None = None
+    try:
+        version = active_version(home)
+    except HeadwaterError as error:
+        LOG.warning("no vectors for now: %s", error)
+    run_ingest(home, IngestOptions(embedding_version=version, stop=stop))
+
+
+def _run_server(home: Home, stop: threading.Event) -> None:
+    from headwater.surface.server import serve
+
+    serve(home, stop)
+
+
+def _follow_parent(parent: int, stop: threading.Event) -> None:
+    """End with the supervisor: one that was killed cannot stop us."""
+    while not stop.wait(_LOOK_S):
+        if not processes.parent_is(parent):
+            LOG.warning("the supervisor is gone")
+            stop.set()
+
+
+_ROLES: dict[str, Callable[[Home, threading.Event], None]] = {"ingest": _run_ingest, "server": _run_server}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,73 @@
+"""The documentation runs: generated pages are up to date, and the README's commands do what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from headwater.storage.home import Home
+from headwater.surface import processes
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PLACEHOLDER = "evt_0123456789ab"
+
+
+def commands(document: Path) -> list[str]:
+    """Return the commands of a document's console blocks, in order."""
+    text = document.read_text(encoding="utf-8")
+    return [line[2:] for block in BLOCK.findall(text) for line in block.splitlines() if line.startswith("$ ")]
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    """`scripts/gen_docs.py` has nothing to change."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "gen_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_readmes_commands_run() -> None:
+    """Each command of the README, in order, in one throw-away home, with one recorded event in it."""
+    lines = commands(ROOT / "README.md")
+    assert len(lines) >= 6
+    with tempfile.TemporaryDirectory(prefix="hw-") as folder:
+        home = Home.open(Path(folder) / "h")
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+        env |= {"HEADWATER_HOME": str(home.root), "HEADWATER_EMBEDDING__MODEL": "test-hash"}
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+        log = Path(folder) / "one.jsonl"
+        log.write_text(
+            '{"session_id":"s","cwd":"/home/dev/p","hook_event_name":"UserPromptSubmit","prompt_id":"1",'
+            '"prompt":"why did the refund test fail"}\n',
+            encoding="utf-8",
+        )
+        try:
+            run(f"headwater ingest {log}", env)
+            found = run('headwater search "refund test" --json', env)
+            event_id = re.search(r"evt_[0-9a-z]{12}", found)
+            assert event_id is not None
+            for line in lines:
+                run(line.replace(PLACEHOLDER, event_id[0]), env)
+        finally:
+            processes.stop_all(home)
+
+
+def run(line: str, env: dict[str, str]) -> str:
+    """Run one documented command and return what it printed."""
+    done = subprocess.run(
+        shlex.split(line), env=env, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
