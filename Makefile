@@ -64,7 +64,7 @@ sim: .venv/.ready
 ifeq ($(SIM_TESTS),)
 	@echo "sim: there are no simulation tests (tests/simulation/test_*.py); nothing was run"
 else
-	@$(BIN)/python -m pytest -q tests/simulation || { rc=$$?; [ $$rc -eq 5 ] || exit $$rc; \
+	@$(BIN)/python -m pytest -q -n 2 tests/simulation || { rc=$$?; [ $$rc -eq 5 ] || exit $$rc; \
 	    echo "sim: no simulation test was selected; nothing was run"; }
 endif
 

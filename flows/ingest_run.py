@@ -86,8 +86,9 @@ def run_ingest(home: Home, options: IngestOptions) -> Wakes:
             table, known, outbox, options.embedding_version, home.quarantine_file, clock=options.clock
         )
         watcher = Watcher(home.journal)
-        stack.callback(watcher.close)
-        watcher.start()
+        if not options.until_idle:  # a bounded run looks at every file once and ends: nobody has to wake it
+            stack.callback(watcher.close)
+            watcher.start()
         keeper = _StateKeeper(home.run / INGEST_STATE, source)
         stack.callback(keeper.close)
         keeper.start()

@@ -159,7 +159,8 @@ class _ShardPartition(StatefulSourcePartition[RawLine, Shard]):
             return None
         tick_s = limits.TICK_IDLE_S if self._quiet_s >= limits.QUIET_S else limits.TICK_S
         self._quiet_s = 0.0 if self._busy or self._reader.pending else self._quiet_s + tick_s
-        return self._clock.now() + timedelta(seconds=tick_s)
+        # Bytewax compares with the machine's clock, whichever one the rest of the flow goes by
+        return clock_module.SYSTEM.now() + timedelta(seconds=tick_s)
 
     def snapshot(self) -> Shard:
         return self._reader.state()
