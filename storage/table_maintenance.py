@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import limits
+from headwater.storage.faults import fault_point
 
 if TYPE_CHECKING:
     from headwater.schemas.columns import TableDef
@@ -105,6 +106,7 @@ def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, f
     if force or table.version != state.version:
         rows = table.count_rows()
         done.create_missing(definition, rows)
+        fault_point("table.maintained")
         done.index(force=force)
         fragments = _fragment_count(table)
         if rows and (fragments - state.fragments_left >= limits.COMPACT_COMMITS or (force and fragments > 1)):

@@ -82,6 +82,7 @@ def test_a_process_killed_at_a_fault_point_loses_and_doubles_nothing(number: int
     with tempfile.TemporaryDirectory(prefix="hw-kill-") as folder:
         world = World(Path(folder) / "home", 10_000 + number)
         world.tell(40)
+        world.tell_broken()
         env = {**os.environ, "HEADWATER_EMBEDDING__MODEL": "test-hash", "HEADWATER_FAULT": f"{point}:1:kill"}
         child = [sys.executable, str(CHILD), str(world.root)]
         killed = subprocess.run(child, env=env, capture_output=True, timeout=120, check=False)

@@ -79,6 +79,10 @@ class World:
         for session in list(self.torn) if finish else []:
             self._finish(session)
 
+    def tell_broken(self) -> None:
+        """Append a line that cannot be used."""
+        self._broken("s0")
+
     def _fact(self, session: str) -> dict[str, Any]:
         self.number += 1
         own = f"{session}-{self.number}"
