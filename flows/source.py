@@ -157,10 +157,14 @@ class _ShardPartition(StatefulSourcePartition[RawLine, Shard]):
     def next_awake(self) -> datetime | None:
         if self._busy and self._reader.pending:
             return None
+        # Bytewax compares with the machine's clock, whichever one the rest of the flow goes by
+        return clock_module.SYSTEM.now() + timedelta(seconds=self.next_tick_s())
+
+    def next_tick_s(self) -> float:
+        """Return how long to wait before the next look: longer when nothing came for a while."""
         tick_s = limits.TICK_IDLE_S if self._quiet_s >= limits.QUIET_S else limits.TICK_S
         self._quiet_s = 0.0 if self._busy or self._reader.pending else self._quiet_s + tick_s
-        # Bytewax compares with the machine's clock, whichever one the rest of the flow goes by
-        return clock_module.SYSTEM.now() + timedelta(seconds=tick_s)
+        return tick_s
 
     def snapshot(self) -> Shard:
         return self._reader.state()
