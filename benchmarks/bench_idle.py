@@ -41,7 +41,9 @@ def main() -> None:
             processes.wait_until(lambda: client.ask_server(home, "counts", {})["vectors"] > 100, LIMIT_S)
             client.ask_server(home, "search", {"query": "refund test", "all_projects": True})
             time.sleep(SILENCE_S)
-            running = {role: psutil.Process(pid) for role, pid in processes.pids(home).items() if pid is not None}
+            running = {
+                role: psutil.Process(pid) for role, pid in processes.pids(home).items() if pid is not None
+            }
             before = {role: sum(p.cpu_times()[:2]) for role, p in running.items()}
             time.sleep(IDLE_S)
             share = {role: (sum(p.cpu_times()[:2]) - before[role]) / IDLE_S for role, p in running.items()}
