@@ -42,9 +42,14 @@ _MACHINE_TAGS = ("<task-notification>", "<local-command-", "<command-name>", "<b
 
 
 class Fact:
-    """What one payload says, before ids and times: `key` is its own id (tool use or prompt), None when it has none."""
+    """What one payload says, before ids and times: `key` is its own id (tool use or prompt), None when it has none.
 
-    __slots__ = ("content", "files", "identity", "key", "kind", "part", "role", "tool")
+    `at` is its own time (ISO 8601) when that is not its line's; `meta` and `prev_session_id` stand beside the event.
+    """
+
+    __slots__ = (
+        "at", "content", "files", "identity", "key", "kind", "meta", "part", "prev_session_id", "role", "tool",
+    )  # fmt: skip
 
     def __init__(self, kind: Kind, role: str, content: str = "", *, key: str | None = None) -> None:
         """Start with what every fact has."""
@@ -56,6 +61,9 @@ class Fact:
         self.tool: ToolCall | None = None
         self.files: tuple[Any, ...] = ()
         self.identity = content  # what makes two facts without an id the same
+        self.at = ""
+        self.meta: dict[str, Any] = {}
+        self.prev_session_id: str | None = None
 
 
 def fact(payload: dict[str, Any], project: str) -> Fact | str:
@@ -130,7 +138,7 @@ def _prompt(payload: dict[str, Any], project: str) -> Fact | str:
     """Return what the person said; what the agent sends itself in its place is a note, never the person's words."""
     del project
     whole = text(payload.get("prompt"))
-    words = _own_words(whole)
+    words = own_words(whole)
     if whole and not words:
         return "UserPromptSubmit: nothing but reminders"
     if payload.get("source") == "system" or words.startswith(_MACHINE_TAGS):
@@ -138,8 +146,8 @@ def _prompt(payload: dict[str, Any], project: str) -> Fact | str:
     return Fact(Kind.PROMPT, "user", words, key=turn_of(payload))
 
 
-def _own_words(prompt: str) -> str:
-    """Return a prompt without the reminders before and after it."""
+def own_words(prompt: str) -> str:
+    """Return a prompt without the reminders that the agent put before and after it."""
     words = prompt
     while words.lstrip().startswith(_REMINDER) and (end := words.find(_REMINDER_END)) >= 0:
         words = words[end + len(_REMINDER_END) :]
@@ -168,7 +176,8 @@ def _stop_failure(payload: dict[str, Any], project: str) -> Fact:
 def _session_start(payload: dict[str, Any], project: str) -> Fact:
     del project
     source = text(payload.get("source"))
-    found = Fact(Kind.SESSION_START, f"SessionStart:{source}")
+    # a session begins once; it can be resumed, and compacted, many times
+    found = Fact(Kind.SESSION_START, f"SessionStart:{source}", key=source if source in _BEGINNINGS else None)
     found.identity = _whole(payload)
     return found
 
@@ -189,6 +198,8 @@ def _compact(payload: dict[str, Any], project: str) -> Fact:
     found = Fact(Kind.COMPACT, f"Compact:{trigger}", content)
     # the same before and after; a long turn can have several, which are told apart by their count
     found.identity = f"{turn_of(payload) or ''}\n{trigger}"
+    if payload.get("turn_id") and "prompt_id" not in payload:
+        found.identity = turn_of(payload) or ""  # what is written of it elsewhere does not tell the trigger
     if before:
         found.part = Part.HOOK_BEFORE
     return found
@@ -206,6 +217,7 @@ def _whole(payload: dict[str, Any]) -> str:
     return json.dumps(payload, ensure_ascii=False, sort_keys=True, default=str)
 
 
+_BEGINNINGS = ("startup", "clear", "fork")
 _ENDS_BADLY = ("PostToolUseFailure", "PermissionDenied")
 _HANDLERS = {
     "UserPromptSubmit": _prompt,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from bytewax.errors import BytewaxRuntimeError
 from bytewax.testing import run_main
 
+from headwater.flows.causes import cause_of
 from headwater.flows.embed import embed_flow
 from headwater.flows.embed_steps import EmbedReport, EmbedSteps
-from headwater.flows.ingest_run import cause_of
 from headwater.schemas import clock as clock_module
 from headwater.schemas.columns import EVENTS
-from headwater.storage.locks import hold_lock
 from headwater.storage.outbox import Outbox
 from headwater.storage.tables import LanceStore
-from headwater.storage.vectors import VectorStore, lock_name
+from headwater.storage.vectors import VectorStore
+from headwater.storage.worker_lock import version_lock
 
 if TYPE_CHECKING:
     import threading
@@ -34,14 +34,28 @@ def run_embed(
     stop: threading.Event | None = None,
     clock: Clock = clock_module.SYSTEM,
 ) -> EmbedReport:
+    """Work off the jobs of the encoder's version that are due, see `work_off`, holding the version's worker lock.
+
+    Raises BusyError when another worker holds it.
+    """
+    with version_lock(home, encoder.version):
+        return work_off(home, encoder, owner=owner, stop=stop, clock=clock)
+
+
+def work_off(
+    home: Home,
+    encoder: Encoder,
+    *,
+    owner: str,
+    stop: threading.Event | None = None,
+    clock: Clock = clock_module.SYSTEM,
+) -> EmbedReport:
     """Work off the jobs of the encoder's version that are due; ends after a batch when `stop` is set.
 
-    Needs no snapshots: the outbox is its state. Holds the version's worker lock, so jobs that a dead worker had leased
-    are taken back first. Raises BusyError when another worker holds it, and what its stores raise; a job's own failure
-    is in the report.
+    For whoever holds the version's worker lock: jobs that a dead worker had leased are taken back first. Needs no
+    snapshots: the outbox is its state. Raises what its stores raise; a job's own failure is in the report.
     """
-    lock = home.run / lock_name(encoder.version)
-    with hold_lock(lock, f"embedding {encoder.version}"), closing(Outbox(home.outbox_file, clock)) as outbox:
+    with closing(Outbox(home.outbox_file, clock)) as outbox:
         outbox.recover_abandoned(encoder.version)
         events = LanceStore(home.lance).open(EVENTS, create=False)
         steps = EmbedSteps(outbox, events, VectorStore(home), encoder, owner=owner, stop=stop, clock=clock)

@@ -106,7 +106,7 @@ class EmbedSteps:
         if self._stop.is_set():
             return []
         self._claimed_s = self._renewed_s = self._clock.monotonic_s()
-        jobs = self._outbox.claim(self._owner, self._pace.jobs, self._encoder.version)
+        jobs = self._outbox.claim_jobs(self._owner, self._pace.jobs, self._encoder.version)
         fault_point("embed.claimed")
         return jobs
 
@@ -158,11 +158,17 @@ class EmbedSteps:
         return tuple(written.get(piece.job.job_id, piece) for piece in work)
 
     def mark_done(self, batches: Sequence[Work]) -> None:
-        """Finish the jobs: done, or one try more; a lease lost meanwhile is left to its new owner."""
+        """Finish the jobs: done, or one try more; a lease lost meanwhile is left to its new owner.
+
+        An item that was deleted meanwhile keeps no vectors.
+        """
         for work in batches:
             good = [piece.job.job_id for piece in work if not piece.error]
             self.report.processed += len(work)
-            self.report.succeeded += self._outbox.mark_done(self._owner, good)
+            finished = self._outbox.mark_done(self._owner, good)
+            self.report.succeeded += finished
+            if finished < len(good):
+                self._delete_those_gone(work)
             for piece in work:
                 if piece.error:
                     self.report.failed += self._outbox.mark_failed(self._owner, piece.job.job_id, piece.error)
@@ -170,6 +176,13 @@ class EmbedSteps:
             del self.report.errors[limits.EMBED_ERRORS_KEPT :]
             self._pace.note(len(work), self._clock.monotonic_s() - self._claimed_s)
         self._vectors.maintain(self._encoder.version, self._clock.now())
+
+    def _delete_those_gone(self, work: Work) -> None:
+        written = [piece.job.item_id for piece in work if piece.row]
+        there = set(self._events.by_ids(written, ["id"]).get_column("id"))
+        gone = [item_id for item_id in written if item_id not in there]
+        if gone:
+            self._vectors.delete_items(ItemKind.ENTRY, gone, self._encoder.version)
 
     def _chunked(self, piece: Piece) -> Piece:
         text = piece.row["content"]

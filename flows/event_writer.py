@@ -18,6 +18,7 @@ from headwater.schemas.ids import occurrence_event_id
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.faults import fault_point
 from headwater.storage.known_ids import Known
+from headwater.storage.log_register import Clearing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 EMBEDDED_KINDS = (Kind.PROMPT, Kind.RESPONSE, Kind.TOOL, Kind.COMPACT, Kind.NOTE, Kind.INSIGHT)
 
+_CLEARED = ("SessionEnd:clear", "SessionStart:clear")
+_BEST = (Fate.EVENT, Fate.MERGED, Fate.DUPLICATE)  # of a line with several facts
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -38,6 +42,7 @@ class Written:
     events: tuple[Event, ...] = ()  # new, merged, or not known to have got their job
     parts: dict[str, Part] = field(default_factory=dict)
     fates: dict[Position, Fate] = field(default_factory=dict)
+    told: tuple[str, ...] = ()  # lines of agents' own logs that these settle
 
 
 class RepeatCounter:
@@ -53,7 +58,12 @@ class RepeatCounter:
             return draft
         at_us = clock_module.to_us(draft.event.at)
         n = self._known.occurrence(
-            draft.source_file, draft.occurrence, draft.delivery, draft.source_offset, at_us
+            draft.source_file,
+            draft.occurrence,
+            draft.delivery,
+            draft.source_offset,
+            at_us,
+            apart=bool(draft.told),  # an agent's own log tells each thing once
         )
         return replace(
             draft, event=replace(draft.event, id=occurrence_event_id(draft.occurrence, n)), occurrence=None
@@ -71,6 +81,7 @@ class EventWriter:
         """Make the register agree with the table first: see `reconcile`."""
         self._table = table
         self._known = known
+        self._open: dict[Position, Fate] = {}  # of lines whose last fact is not here yet
         self.complete = self.reconcile()
 
     def reconcile(self) -> bool:
@@ -100,10 +111,12 @@ class EventWriter:
         drafts = [draft for draft in drafts if draft.position not in settled]
         if not drafts:
             return []
-        known = self._known.lookup([draft.event.id for draft in drafts])
-        batch = _Batch(known, self._stored(drafts, known))
+        links = self._links(drafts)
+        known = self._known.lookup(list(dict.fromkeys([*(draft.event.id for draft in drafts), *links])))
+        batch = _Batch(known, self._stored(drafts, known, links), self._open)
         for draft in drafts:
             batch.take(draft)
+        batch.link(links)
         # noted with what the first line tells alone: after a crash, the lines behind it are merged once more
         self._known.forget(id_ for id_ in batch.first if id_ in known)
         self._known.intend(batch.first)
@@ -112,11 +125,27 @@ class EventWriter:
         fault_point("ingest.added")
         self._table.upsert(events_to_arrow(batch.changed()))
         fault_point("ingest.upserted")
-        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates)]
+        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates, tuple(batch.told))]
 
-    def _stored(self, drafts: Sequence[Draft], known: dict[str, Known]) -> dict[str, Event]:
+    def _links(self, drafts: Sequence[Draft]) -> dict[str, str]:
+        """Return event id of a session's start -> session before it, for those that a person cleared."""
+        ends: list[Clearing] = []
+        starts: list[Clearing] = []
+        for draft in drafts:
+            event = draft.event
+            if event.role in _CLEARED and Part.HOOK in event.parts:
+                found = Clearing(
+                    event.agent, event.cwd or "", clock_module.to_us(event.at), event.session_id, event.id
+                )
+                (starts if event.kind is Kind.SESSION_START else ends).append(found)
+        return self._known.logs.cleared(ends, starts)
+
+    def _stored(
+        self, drafts: Sequence[Draft], known: dict[str, Known], links: dict[str, str]
+    ) -> dict[str, Event]:
         """Return the rows of facts that are told again, unless it adds nothing."""
         again = {draft.event.id for draft in drafts if _adds(draft, known.get(draft.event.id))}
+        again |= links.keys() & known.keys()
         rows = self._table.by_ids(sorted(again)) if again else None
         return {} if rows is None else {row["id"]: event_from_row(row) for row in rows.iter_rows(named=True)}
 
@@ -124,30 +153,51 @@ class EventWriter:
 class _Batch:
     """Facts of one batch, merged among themselves and with what is stored; and the fate of each line."""
 
-    def __init__(self, known: dict[str, Known], stored: dict[str, Event]) -> None:
+    def __init__(
+        self, known: dict[str, Known], stored: dict[str, Event], waiting: dict[Position, Fate]
+    ) -> None:
+        self._waiting = waiting
         self._before = known
         self._known = dict(known)
         self._stored = stored
         self.events: dict[str, Event] = {}
         self.first: dict[str, Known] = {}  # ids whose first line is in this batch, with what that line told
         self.fates: dict[Position, Fate] = {}
+        self.told: list[str] = []
 
     def take(self, draft: Draft) -> None:
+        """Take a fact in; its line gets the best fate of its facts, with the last of them."""
+        fate = min(self._fate(draft), self._waiting.pop(draft.position, Fate.DUPLICATE), key=_BEST.index)
+        if not draft.last:
+            self._waiting[draft.position] = fate
+            return
+        self.fates[draft.position] = fate
+        if draft.told:
+            self.told.append(draft.told)
+
+    def link(self, links: dict[str, str]) -> None:
+        """Tell starts of sessions which session they go on from."""
+        for id_, session_id in links.items():
+            held = self.events.get(id_) or self._stored.get(id_)
+            if held is not None and held.prev_session_id != session_id:
+                self.events[id_] = replace(held, prev_session_id=session_id)
+
+    def _fate(self, draft: Draft) -> Fate:
         event, position = draft.event, draft.position
         known = self._known.get(event.id)
         if known is None or not known.position.file:  # unknown, or known from the table alone
-            self.fates[position] = Fate.EVENT
+            fate = Fate.EVENT
             self.first[event.id] = self._known[event.id] = Known(event.parts, position)
         elif known.position == position:
-            self.fates[position] = Fate.EVENT  # this very line wrote it before a crash
+            fate = Fate.EVENT  # this very line wrote it before a crash
         elif event.parts in known.parts:
-            self.fates[position] = Fate.DUPLICATE
-            return
+            return Fate.DUPLICATE
         else:
-            self.fates[position] = Fate.MERGED
+            fate = Fate.MERGED
             self._known[event.id] = Known(known.parts | event.parts, known.position)
         held = self.events.get(event.id) or self._stored.get(event.id)
         self.events[event.id] = event if held is None else merge(held, event)
+        return fate
 
     def new(self) -> list[Event]:
         """Return the events that the table does not hold."""
@@ -200,6 +250,7 @@ class Settler:
             if self._version is not None:
                 self._outbox.enqueue_batch(entry_requests(written.events, self._version))
             fault_point("ingest.enqueued")
+            self._known.logs.note(written.told)
             self._known.settle(written.parts, written.fates)
             fault_point("ingest.settled")
         if batches:

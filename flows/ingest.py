@@ -25,7 +25,7 @@ def ingest_flow(
     flow = Dataflow(FLOW_ID)
     lines = op.input("read_journal", flow, read_journal)  # RawLine
     records = op.flat_map("parse", lines, parse)  # Envelope | BadLine
-    facts = op.map("normalise", records, normalise)  # Draft | Dropped
+    facts = op.flat_map("normalise", records, normalise)  # Draft | Dropped, a transcript line has several
     kept = op.branch("drop_noise", facts, drop_noise)  # .trues Draft, .falses Dropped
     op.output("record_dropped", kept.falses, record_dropped(settler))
     numbered = op.map("number_repeats", kept.trues, repeats.number_repeats)  # Draft, every id final

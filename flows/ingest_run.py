@@ -22,22 +22,29 @@ from bytewax.recovery import (
 )
 from bytewax.testing import run_main
 
+from headwater.flows.archive_run import recover_archive, seal_in_ingest
+from headwater.flows.causes import cause_of
 from headwater.flows.event_writer import EventWriter, RepeatCounter, Settler
 from headwater.flows.ingest import ingest_flow
-from headwater.flows.source import JournalSource, SourceConfig, Wakes
+from headwater.flows.interrupts import Interrupts, Reason
+from headwater.flows.source import JournalSource, SourceConfig, Stop, Wakes
 from headwater.flows.watcher import Watcher
 from headwater.schemas import clock as clock_module
+from headwater.schemas import limits
 from headwater.schemas.columns import EVENTS
-from headwater.schemas.errors import DamagedError, HeadwaterError, StoreError
+from headwater.schemas.errors import BusyError, DamagedError, StoreError
+from headwater.storage.archive import Archive, Segment
 from headwater.storage.home import replace_file
 from headwater.storage.known_ids import KnownIds
-from headwater.storage.locks import hold_lock
+from headwater.storage.locks import hold_lock, is_held
 from headwater.storage.outbox import Outbox
-from headwater.storage.run_files import INGEST_LOCK, INGEST_STATE
+from headwater.storage.quarantine import drop_repeats
+from headwater.storage.run_files import HANDOVER_LOCK, INGEST_LOCK, INGEST_STATE
 from headwater.storage.sqlite import Database
 from headwater.storage.tables import LanceStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bytewax.dataflow import Dataflow
@@ -51,79 +58,156 @@ _STATE_EVERY_S = 0.5  # how often the state file may be written: `status` reads 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """How one run goes. `until_idle`: end when every complete line was read; else at `stop`."""
+    """How one run goes. `until_idle`: end when every complete line was read; else at `stop`.
+
+    `archive`: look after the archive when nothing is to be read (see `flows/archive_run.py`).
+    """
 
     embedding_version: str | None
     until_idle: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     clock: Clock = clock_module.SYSTEM
+    archive: bool = False
 
 
 def run_ingest(home: Home, options: IngestOptions) -> Wakes:
     """Run the flow until it is stopped or idle; all that was read is durable when it returns.
 
-    Raises BusyError when another process runs it, and what its steps raise.
+    A flow that runs until it is stopped lets go of the tables while another process holds HANDOVER_LOCK, and goes on
+    in the generation that is current then. Raises BusyError when another process runs it, and what its steps raise.
+    """
+    wakes = Wakes()
+    if options.until_idle:
+        with hold_lock(home.run / INGEST_LOCK, "ingest flow"):
+            _run_current(home, options, options.stop, wakes)
+        return wakes
+    with Interrupts(home, options.stop, wakes, options.clock, archive=options.archive) as interrupts:
+        while True:
+            with ExitStack() as stack:
+                _take_lock(home, options, stack, wait=interrupts.reason is Reason.HANDOVER)
+                interrupts.go_on()
+                while not options.stop.is_set():
+                    _run_current(home, options, interrupts, wakes)
+                    if interrupts.reason is not Reason.ARCHIVE:
+                        break
+                    seal_in_ingest(home, options.stop, options.clock)
+                    interrupts.go_on()
+            if options.stop.is_set() or interrupts.reason is None:
+                return wakes
+            while is_held(home.run / HANDOVER_LOCK) and not options.stop.wait(limits.HANDOVER_LOOK_S):
+                continue
+            if options.stop.is_set():
+                return wakes
+
+
+def _take_lock(home: Home, options: IngestOptions, stack: ExitStack, *, wait: bool) -> None:
+    """Hold the flow's lock; after a handover another process may have been faster, and is waited for."""
+    while True:
+        try:
+            stack.enter_context(hold_lock(home.run / INGEST_LOCK, "ingest flow"))
+        except BusyError:
+            if not wait or options.stop.wait(limits.HANDOVER_LOOK_S):
+                raise
+        else:
+            return
+
+
+def _run_current(home: Home, options: IngestOptions, stop: Stop, wakes: Wakes) -> None:
+    """Run the flow once in the generation that is current."""
+    recover_archive(home)
+    drop_repeats(home.quarantine_file)
+    run_generation(
+        home.pinned(),
+        options,
+        stop=stop,
+        wakes=wakes,
+        quarantine=home.quarantine_file,
+        state_file=home.run / INGEST_STATE,
+    )
+    drop_repeats(home.quarantine_file)
+
+
+def run_generation(
+    home: Home,
+    options: IngestOptions,
+    *,
+    stop: Stop,
+    wakes: Wakes,
+    quarantine: Path,
+    state_file: Path | None,
+    flow_of: Callable[[JournalSource, RepeatCounter, EventWriter, Settler], Dataflow] = ingest_flow,
+) -> None:
+    """Run the flow once on the tables of a pinned home; the caller holds what keeps others away from them.
+
+    Lines that were sealed are read from the archive when these tables do not have them. `state_file`: where to tell how
+    far it is, for `status`.
     """
     config = home.config().ingest
     with ExitStack() as stack:
-        stack.enter_context(hold_lock(home.run / INGEST_LOCK, "ingest flow"))
         outbox = Outbox(home.outbox_file, options.clock)
         stack.callback(outbox.close)
         table = LanceStore(home.lance).open(EVENTS)
-        known, writer = _agreeing(home, table)
+        known = KnownIds(home.ids_file)
         stack.callback(known.close)
+        writer = _agreeing(home, table, known)
         gc.freeze()  # what the imports left stays for ever: not looking through it saves a fifth of the time
         stack.callback(gc.unfreeze)
         source = SourceConfig(
             folder=home.journal,
-            stop=options.stop,
+            stop=stop,
             rescan_s=config.rescan_s,
             pace_s=config.read_pace_s,
             until_idle=options.until_idle,
+            wakes=wakes,
             clock=options.clock,
+            archive=Archive(home.archive),
+            is_settled=lambda segment: _is_settled(known, segment),
         )
-        settler = Settler(
-            table, known, outbox, options.embedding_version, home.quarantine_file, clock=options.clock
-        )
+        settler = Settler(table, known, outbox, options.embedding_version, quarantine, clock=options.clock)
         watcher = Watcher(home.journal)
         if not options.until_idle:  # a bounded run looks at every file once and ends: nobody has to wake it
             stack.callback(watcher.close)
             watcher.start()
-        keeper = _StateKeeper(home.run / INGEST_STATE, source)
-        stack.callback(keeper.close)
-        keeper.start()
-        flow = ingest_flow(JournalSource(source, watcher), RepeatCounter(known), writer, settler)
+        if state_file is not None:
+            keeper = _StateKeeper(state_file, source)
+            stack.callback(keeper.close)
+            keeper.start()
+        flow = flow_of(JournalSource(source, watcher), RepeatCounter(known), writer, settler)
         _run(flow, home.recovery, config.epoch_s)
-        return source.wakes
 
 
-def _agreeing(home: Home, table: LanceTable) -> tuple[KnownIds, EventWriter]:
-    """Return register and writer that agree with the table; when either is lost, the journal is read from its start.
+def _is_settled(known: KnownIds, segment: Segment) -> bool:
+    """Whether these tables have the lines of a segment: lines get their fates in order, so the last one tells."""
+    return segment.lines == 0 or bool(known.offsets(segment.key, segment.last, segment.end))
+
+
+def _agreeing(home: Home, table: LanceTable, known: KnownIds) -> EventWriter:
+    """Return a writer whose register agrees with the table; when either is lost, layer 0 is read from its start.
 
     Without the register nobody knows how many equal facts came before, so going on from a snapshot would take the next
     one for the first.
     """
-    if not home.ids_file.exists():
-        _start_over(home)
-    known = KnownIds(home.ids_file)
+    if table.count() < known.count_ids():
+        known.clear()
+    if not known.has_fates():
+        _drop_snapshots(home)
     writer = EventWriter(table, known)
     if not writer.complete:
-        known.close()
-        _start_over(home)
-        known = KnownIds(home.ids_file)
+        known.clear()
+        _drop_snapshots(home)
         writer = EventWriter(table, known)
-    return known, writer
+    return writer
 
 
-def _start_over(home: Home) -> None:
-    """Delete the register and the snapshots: both are made again from the journal."""
+def _drop_snapshots(home: Home) -> None:
+    """Delete the snapshots: the flow begins anew."""
     try:
         if home.recovery.exists():
             shutil.rmtree(home.recovery)
-        for suffix in ("", "-wal", "-shm"):
-            home.ids_file.with_name(home.ids_file.name + suffix).unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(str(home.root), f"cannot be written: {error}", "check its permissions") from error
+        raise StoreError(
+            str(home.recovery), f"cannot be deleted: {error}", "check its permissions"
+        ) from error
 
 
 def _run(flow: Dataflow, recovery: Path, epoch_s: float) -> None:
@@ -165,16 +249,6 @@ def _prepare(recovery: Path) -> None:
 def _unusable(recovery: Path, error: Exception) -> StoreError:
     fix = "delete this folder: the flow reads the journal again and writes nothing twice"
     return StoreError(str(recovery), f"snapshots cannot be used: {error}", fix)
-
-
-def cause_of(error: BaseException) -> HeadwaterError:
-    """Return our error from under what Bytewax wraps around it."""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, HeadwaterError):
-            return inner
-        inner = inner.__cause__
-    return StoreError("ingest flow", f"ended: {error}", "run: headwater doctor")
 
 
 class _StateKeeper:

@@ -64,7 +64,7 @@ def _tool(best: ToolCall | None, other: ToolCall | None) -> ToolCall | None:
     if best is None or other is None:
         return best or other
     return ToolCall(
-        name=best.name,
+        name=best.name if best.name != "unknown" else other.name,
         use_id=best.use_id or other.use_id,
         ok=best.ok if best.ok is not None else other.ok,
         error=best.error or other.error,

@@ -1,10 +1,14 @@
-"""Journal files as a Bytewax source: fixed shards, resume state is the cursor, watchfiles only wakes it."""
+"""Layer 0 as a Bytewax source: fixed shards, resume state is the cursor, watchfiles only wakes it.
+
+Sealed lines come before those of the journal file of the same name. A flow that goes on from its snapshots has read
+them there before they were sealed; one that begins, or whose register does not know them, reads them from the archive.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 
@@ -13,25 +17,35 @@ from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
 from headwater.storage import journal
 from headwater.storage.faults import fault_point
-from headwater.storage.journal import Cursor, RawLine
+from headwater.storage.journal import Cursor, RawLine, Read
 
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Callable
     from pathlib import Path
 
     from headwater.schemas.clock import Clock
+    from headwater.storage.archive import Archive, Segment
 
-Shard = dict[
-    str, tuple[int, str, int]
-]  # file name -> (offset, head, turn): plain, so that old snapshots stay readable
+# file name -> (offset, head, turn, base, origin) of its cursor: plain, so that old snapshots stay readable
+Shard = dict[str, tuple[int, str, int, int, str]]
+
+
+class Stop(Protocol):
+    """What ends a source: an event, or several."""
+
+    def is_set(self) -> bool:
+        """Return whether it is time."""
+        ...
 
 
 @dataclass(slots=True)
 class Wakes:
-    """How often files were found changed: by watchfiles, and only by the rescan."""
+    """How often files were found changed: by watchfiles, and only by the rescan; and how many lines were read."""
 
     watch: int = 0
     rescan: int = 0
+    lines: int = 0
+    read_s: float | None = None  # when a line was last read, or first looked for, on the monotonic clock
 
 
 @dataclass(slots=True)
@@ -52,16 +66,21 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """Where and how to read. `until_idle` ends the source when every complete line has been read."""
+    """Where and how to read. `until_idle` ends the source when every complete line has been read.
+
+    `archive`: what is sealed; None: nothing. `is_settled` says whether the register knows the fates of a segment.
+    """
 
     folder: Path
-    stop: threading.Event
+    stop: Stop
     rescan_s: float = limits.RESCAN_S
     pace_s: float = limits.READ_PACE_S
     until_idle: bool = False
     wakes: Wakes = field(default_factory=Wakes)
     cursors: dict[str, int] = field(default_factory=dict)
     clock: Clock = clock_module.SYSTEM
+    archive: Archive | None = None
+    is_settled: Callable[[Segment], bool] = lambda _segment: True
 
 
 class ShardReader:
@@ -73,13 +92,15 @@ class ShardReader:
         """Go on from `state`; a scan of the folder comes first, for files that changed while nobody watched."""
         self._shard = shard
         self._config = config
+        self._archive = config.archive
         self._watcher = watcher
         self._pace = pace
         self._cursors = {name: Cursor(*cursor) for name, cursor in (state or {}).items()}
-        config.cursors.update({name: cursor.offset for name, cursor in self._cursors.items()})
-        self._waiting: dict[
-            str, bool
-        ] = {}  # names with something to read, in order -> only the rescan told so
+        # names with something to read, in order -> only the rescan told so
+        self._waiting: dict[str, bool] = {}
+        if self._archive is not None:
+            self._look_in(self._archive, fresh=state is None)
+        config.cursors.update({name: at.offset - at.base for name, at in self._cursors.items()})
         self._scanned_s: float | None = None
 
     def lines(self) -> list[RawLine]:
@@ -101,14 +122,17 @@ class ShardReader:
         while self._waiting and len(found) < limits.READ_LINES:
             name = next(iter(self._waiting))
             by_rescan = self._waiting.pop(name)
-            got = journal.read(self._config.folder, name, self._cursors.get(name, Cursor()))
+            got = self._read(name, self._cursors.get(name))
             self._cursors[name] = got.cursor
-            self._config.cursors[name] = got.cursor.offset
+            self._config.cursors[name] = got.cursor.offset - got.cursor.base
             if got.more:
                 self._waiting[name] = False
             if by_rescan and got.lines:  # a torn line is found again and again, and woke nobody
                 self._config.wakes.rescan += 1
             found += got.lines
+        if found:
+            self._config.wakes.lines += len(found)
+            self._config.wakes.read_s = now_s
         fault_point("ingest.read")
         return found
 
@@ -119,7 +143,30 @@ class ShardReader:
 
     def state(self) -> Shard:
         """Return the cursors, a copy."""
-        return {name: (cursor.offset, cursor.head, cursor.turn) for name, cursor in self._cursors.items()}
+        return {name: (at.offset, at.head, at.turn, at.base, at.origin) for name, at in self._cursors.items()}
+
+    def _read(self, name: str, cursor: Cursor | None) -> Read:
+        """Return the next lines of a name; without a cursor, its sealed lines have been read."""
+        if self._archive is None:
+            return journal.read(self._config.folder, name, cursor or Cursor())
+        return self._archive.read(self._config.folder, name, cursor or self._archive.end(name))
+
+    def _look_in(self, archive: Archive, *, fresh: bool) -> None:
+        """Note names with sealed lines to read: all in a flow without snapshots, else those it does not know."""
+        for name in archive.names():
+            if shard_of(name) != self._shard:
+                continue
+            cursor = self._cursors.get(name)
+            if cursor is None and not (
+                fresh or not all(map(self._config.is_settled, archive.segments(name)))
+            ):
+                continue
+            self._cursors[name] = archive.placed(name, cursor or Cursor())
+            if archive.has_more(name, self._cursors[name]):
+                self._waiting[name] = False
+
+    def _is_sealed(self, name: str) -> bool:
+        return self._archive is not None and self._archive.has_more(name, self._cursors[name])
 
     def _look(self, now_s: float) -> None:
         """Note files that watchfiles named, and every `rescan_s` those that only a look at all sizes finds."""
@@ -128,17 +175,22 @@ class ShardReader:
                 self._waiting[name] = False
                 self._config.wakes.watch += 1
         first = self._scanned_s is None
+        if first:
+            self._config.wakes.read_s = now_s
         if not first and now_s - (self._scanned_s or 0.0) < self._config.rescan_s:
             return
         self._scanned_s = now_s
         sizes = journal.list_files(self._config.folder)
         for gone in self._cursors.keys() - sizes.keys():
+            if self._is_sealed(gone):
+                continue
             del self._cursors[gone]
             self._config.cursors.pop(gone, None)
         for name, size in sorted(sizes.items()):
             if shard_of(name) != self._shard or name in self._waiting:
                 continue
-            if size != self._cursors.get(name, Cursor()).offset:
+            cursor = self._cursors.get(name, Cursor())
+            if size != cursor.offset - cursor.base:
                 self._waiting[name] = not first
 
 

@@ -169,6 +169,8 @@ class Draft:
 
     `occurrence` is None when `event.id` is final; else the id is derived from it and from the count of equal facts in
     `source_file` before this one. `delivery` tells a call's announcement from its result: each is counted apart.
+    One journal line can hold several facts: `last` marks the last of them, with which the line gets its fate. `told`
+    names the transcript line behind it, so that an importer need not bring it in again.
     """
 
     position: Position
@@ -177,6 +179,8 @@ class Draft:
     source_offset: int
     occurrence: str | None = None
     delivery: str = ""
+    last: bool = True
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)

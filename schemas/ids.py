@@ -60,6 +60,16 @@ def compact_event_id(agent: str, session_id: str, prompt_id: str) -> str:
     return "evt_" + digest("compact", agent, session_id, prompt_id)
 
 
+def session_event_id(agent: str, session_id: str) -> str:
+    """Return the id of the event that begins a session: it happens once, however often the session is resumed."""
+    return "evt_" + digest("session", agent, session_id)
+
+
+def line_key(agent: str, *parts: str) -> str:
+    """Return what names a line of an agent's own log: its uuid, or what else tells it from all others."""
+    return digest("line", agent, *parts)
+
+
 def occurrence_key(agent: str, session_id: str, agent_id: str, kind: str, text_hash: str) -> str:
     """Return what two facts without an id have in common when they have the same content."""
     return digest("occurrence", agent, session_id, agent_id, kind, text_hash)

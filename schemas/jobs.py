@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TypedDict
 
 from headwater.schemas.errors import TransitionError
 from headwater.schemas.events import ItemKind
@@ -33,7 +34,10 @@ ALLOWED: frozenset[tuple[JobStatus, JobStatus]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One row of the outbox: times are aware UTC, `lease_until` is None unless processing."""
+    """One row of the outbox: times are aware UTC, `lease_until` is None unless processing.
+
+    `updated_at` is when the job came into its state: of a processing one, when it was claimed.
+    """
 
     job_id: str
     item_kind: ItemKind
@@ -68,6 +72,30 @@ class JobCounts:
     processing: int = 0
     done: int = 0
     failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobMetrics:
+    """How the outbox does, of one version or of all. None: there is nothing yet that it could be told from.
+
+    `oldest_pending_s`: for how long the oldest pending job has been pending; `mean_processing_s`: from claim to done,
+    over all jobs since the file was made (jobs claimed together share their time); `last_processed_at`: when a job last
+    ended done or failed.
+    """
+
+    counts: JobCounts
+    oldest_pending_s: float | None
+    mean_processing_s: float | None
+    last_processed_at: datetime | None
+
+
+class ProcessResult(TypedDict):
+    """What working off jobs did; `errors` rows are {"job_id", "error"}, the first EMBED_ERRORS_KEPT of them."""
+
+    processed: int
+    succeeded: int
+    failed: int
+    errors: list[dict[str, str]]
 
 
 def check_transition(job_id: str, old: JobStatus, new: JobStatus) -> None:

@@ -34,6 +34,14 @@ SESSION_IDLE_S = 24 * 3600.0  # a silent session leaves the flow's state; event 
 EXCERPT_CHARS = 200  # of a bad line kept in the quarantine
 NESTING_MAX = 64  # depth of JSON that is looked into
 
+# --- transcripts ---
+OPEN_CALLS = 4_096  # calls of one file whose result is awaited: an agent runs a dozen at once
+SMALL_FIELD_CHARS = 256  # of an unknown field of a transcript line that is kept: ids and names, no text
+CLEAR_GAP_S = (
+    5.0  # between a cleared session's end and the start of the next: 57 ms were measured, hooks may be slow
+)
+RESTORED_LINES = 64  # lines that a compaction's boundary waits for its summary: it is the next one
+
 # --- tables ---
 FTS_DELTA_ROWS = 500  # rows without an index cost every full-text query 45 us each
 FTS_MERGE_DELTAS = 32  # many small deltas slow queries a little; one merge costs seconds
@@ -54,6 +62,8 @@ CLEAN_EVERY_S = 300.0  # between two looks for old versions: each look lists the
 COMMIT_TRIES = 5  # of a write that another writer overtook; Lance itself tries ten times before it says so
 TOKEN_CHARS = 128  # of one indexed word: a SHA-256 has 64, a long path or dotted name more than Lance's 40
 
+HANDLES_LEFT = 64  # file handles that must be free before a table that cannot be opened is held to be damaged
+
 # --- outbox and embedding ---
 LEASE_S = 300.0  # a claim lasts so long unless renewed
 RETRIES_MAX = 3  # new tries of a job after its first; then it stays failed
@@ -68,6 +78,9 @@ CHUNKS_TOOL = 2  # head and tail of a tool's text: the middle is output
 CHUNKS_ITEM = 16  # of any other item
 CHUNK_TOKENS = 220  # below MiniLM's 256, which are cut without a word
 CHUNK_OVERLAP_TOKENS = 32  # so that a sentence at a border is whole in one chunk
+JOBS_DONE_KEPT_S = 7 * 86_400.0  # done jobs stay so long to be looked at; their vectors say the same
+JOBS_CLEAN_EVERY_S = 3600.0  # between two removals of such jobs: each looks at all of them
+JOBS_SHOWN = 5  # failed jobs that `vector status` shows with their errors
 SQLITE_BUSY_MS = 10_000  # wait for another writer's transaction
 
 # --- query ---
@@ -81,6 +94,36 @@ EXACT_WORDS = 16  # identifiers of a query that must stand in the best rows: nob
 PREVIEW_CHARS = 200  # of a timeline line (the seeds' limit)
 DETAILS_MAX = 50  # ids of one details call
 
+# --- keeping ---
+BACKUP_GZIP_LEVEL = (
+    3  # of a backup: journal lines shrink to a sixth; the default level takes twice as long for 8 %
+)
+EXPORT_ROWS = 500  # events held at once by an export: of the longest texts 32 MB
+
+# --- archive and generations ---
+ARCHIVE_SILENT_S = (
+    30 * 86_400.0
+)  # a journal file silent for so long leaves for the archive: few sessions wake up later
+ARCHIVE_EVERY_S = 86_400.0  # between two looks for such files: they are days old anyway
+ARCHIVE_QUIET_S = (
+    5.0  # the flow must have had nothing to read for so long before it is interrupted for the archive
+)
+ARCHIVE_GRACE_S = 1.0  # where writers cannot be seen: a hook writes within a millisecond of opening its file
+ARCHIVE_WRITERS_S = (
+    5.0  # a writer that has a silent file open for longer is stopped: the file waits for the next run
+)
+ARCHIVE_FILE_NAME_BYTES = (
+    240  # of a sealed file's name: file systems allow 255, and a temporary one is longer
+)
+DAY_CLOSED_S = 3600.0  # a day is exported so long after its end: clocks of agents differ a little
+DAY_ROWS = 2_000  # rows of a day that are exported at once: of the longest texts 128 MB
+HANDOVER_LOOK_S = 0.1  # how often the ingest flow looks whether somebody wants its tables
+HANDOVER_S = 60.0  # a flow that has not let go by then is reported, and nothing is switched
+CATCH_UP_RUNS = (
+    5  # of a new generation after the lines that came meanwhile; the last ones are read while ingest waits
+)
+GENERATIONS_KEPT = 1  # old ones after a switch: to go back when the new one disappoints
+
 # --- doctor ---
 DISK_FREE_BYTES = 500 * 1000 * 1000  # less is an alarm: tables need room to be compacted
 LAG_BYTES = 1024 * 1024  # of unread journal worth a word: more than a busy minute
@@ -89,6 +132,7 @@ LAG_BYTES = 1024 * 1024  # of unread journal worth a word: more than a busy minu
 LOCK_TRIES = 6  # of a lock that looks held: it may only be looked at, which takes microseconds
 LOCK_PAUSE_S = 0.01  # between them: a lock that is really held is reported after 50 ms
 SOCKET_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS and 108 on Linux
+START_TRIES = 2  # of a program that ends by itself while it starts: then `up` says why instead of waiting
 READY_S = 60.0  # a process that is not ready by then is reported, not waited for
 STOP_S = 10.0  # a process that has not ended by then is killed
 RESTART_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)  # the supervisor's waits between restarts of one child
@@ -102,3 +146,30 @@ assert READ_PACE_S > TICK_S  # relations between constants are asserted at impor
 assert TICK_IDLE_S <= 0.1  # stack: a longer wake-up stalls every other input
 assert CHUNK_OVERLAP_TOKENS < CHUNK_TOKENS  # else chunking would not advance
 assert len(BACKOFF_S) == RETRIES_MAX  # each new try has its wait
+
+# --- features, threads and memories ---
+FEATURE_CHARS = 16_000  # of one text that are looked at: what a text is about is said by then
+FEATURE_TOOL_CHARS = 2_000  # of a tool's text: the call and the head of its output; the rest names everything
+FEATURE_TOPICS = 32  # of one text: a long answer would else overlap with everything
+FEATURE_FILES = 32  # the same; a listing of a folder is no subject
+FEATURE_ENTITIES = 32  # the same: a log names hundreds
+CONTEXT_ITEMS = 20  # newest items of each group of a context: what was named before them no longer goes on
+SHORT_PAUSE_S = (
+    2 * 3600.0
+)  # a longer pause before another subject is a break: a meal or a meeting is over by then
+RELEVANCE_HALF_LIFE_H = 12.0  # of recency in the working set: a quarter is left when its 24 hours end
+THREAD_OPEN_S = 14 * 86_400.0  # a thread without a turn for so long is over: two weeks are a sprint
+THREADS_OPEN = 64  # of one project: nobody has more subjects in hand, and each costs time per turn
+THREAD_TERMS = 512  # newest terms kept of a thread: about 20 turns
+TURN_IDLE_S = 1_800.0  # a turn that has no answer by then is taken as it stands
+TURN_KEEP_S = (
+    2 * 86_400.0
+)  # a turn's thread is remembered so long after its last event: sub-agents may come late
+TURNS_KEPT = 512  # of one project at once, the newest
+PIECE_CHARS = 4_000  # of a prompt or answer kept until its window closes: a memory is a quarter of that
+MEMORY_CHARS = 1_000  # of a memory's summary (the seeds' limit): ten of them still fit a prompt
+MEMORY_TOPICS = 12  # of a memory: more would describe anything
+MEMORY_FILES = 6  # named as changed in a summary
+STATEMENTS_KEPT = 24  # turns of one memory, for seeing later that one was reversed
+MEMORIES_COMPARED = 64  # newest of a project that a new one is compared with
+STATEMENT_CHARS = 800  # of a turn's prompt, and of its answer: a decision is not buried deeper

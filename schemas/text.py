@@ -58,7 +58,7 @@ def cut(line: str, chars_max: int) -> str:
     space = line.rfind(" ", 0, end + 1)
     if space > chars_max // 2:
         end = space
-    return line[:end].rstrip() + "…"
+    return line[:end].rstrip().rstrip(_ZWJ) + "…"
 
 
 def boundary(text: str, index: int) -> int:

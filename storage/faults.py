@@ -26,6 +26,14 @@ POINTS = (
     "ingest.settled",  # fates are on record, the snapshot is not written
     "ingest.quarantined",  # the quarantine file has the line, its fate is not on record
     "table.maintained",  # between two steps of a table's upkeep
+    "archive.written",  # sealed lines are in a temporary file, the journal file is untouched
+    "archive.sealed",  # the journal file has another name, nobody writes to it any more
+    "archive.published",  # the archive has the lines, and so has the journal
+    "archive.verified",  # they were compared
+    "archive.removed",  # the archive alone has them
+    "archive.exported",  # a day of a table is published
+    "reprocess.built",  # a new generation is complete, the old one is current
+    "reprocess.switched",  # the new one is current, the old ones are not cleared away
     "embed.claimed",  # jobs are leased
     "embed.encoded",  # vectors exist in memory
     "embed.written",  # vectors are in their table, the jobs are not done

@@ -39,9 +39,13 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Paths of one home. Making one touches nothing; `open` does."""
+    """Paths of one home. Making one touches nothing; `open` does.
+
+    `generation`: whose tables, register and snapshots the paths lead to; None: those of the current one.
+    """
 
     root: Path
+    generation: str | None = None
 
     @classmethod
     def open(cls, root: Path | None = None, *, create: bool = True) -> Home:
@@ -65,6 +69,14 @@ class Home:
         """Return HEADWATER_HOME, else the platform's user data folder."""
         named = os.environ.get("HEADWATER_HOME")
         return _absolute(named or user_data_dir("headwater", appauthor=False))
+
+    def at(self, generation: str) -> Home:
+        """Return this home with the paths of one generation, whichever is current. Raises ValueError for no name."""
+        return Home(self.root, _current(generation, None).generation)
+
+    def pinned(self) -> Home:
+        """Return this home with the paths of its present generation, also after a switch."""
+        return self.at(self._generation_name())
 
     @property
     def config_file(self) -> Path:
@@ -93,8 +105,8 @@ class Home:
 
     @property
     def lance(self) -> Path:
-        """Tables of the current generation."""
-        return self.root / "lance" / self.current().generation
+        """Tables of the generation."""
+        return self.root / "lance" / self._generation_name()
 
     @property
     def vectors(self) -> Path:
@@ -103,8 +115,8 @@ class Home:
 
     @property
     def recovery(self) -> Path:
-        """Bytewax snapshots of the current generation; disposable."""
-        return self.root / "recovery" / self.current().generation
+        """Bytewax snapshots of the generation; disposable."""
+        return self.root / "recovery" / self._generation_name()
 
     @property
     def outbox_file(self) -> Path:
@@ -113,8 +125,9 @@ class Home:
 
     @property
     def ids_file(self) -> Path:
-        """Known ids and the fate of each line; disposable."""
-        return self.root / "ids.sqlite"
+        """Known ids and the fate of each line of the generation; disposable."""
+        name = self._generation_name()
+        return self.root / ("ids.sqlite" if name == FIRST_GENERATION else f"ids.{name}.sqlite")
 
     @property
     def usage_file(self) -> Path:
@@ -125,6 +138,11 @@ class Home:
     def quarantine_file(self) -> Path:
         """Lines that could not be used."""
         return self.root / "quarantine.jsonl"
+
+    @property
+    def migrations_file(self) -> Path:
+        """Which migrations this home went through."""
+        return self.root / "migrations.jsonl"
 
     @property
     def logs(self) -> Path:
@@ -171,6 +189,9 @@ class Home:
         text = json.dumps({"generation": current.generation, "embedding_version": current.embedding_version})
         replace_file(self.current_file, text.encode())
 
+    def _generation_name(self) -> str:
+        return self.generation or self.current().generation
+
     def _create(self) -> None:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -193,12 +214,12 @@ class Home:
         if is_open and (self.format_file.exists() or not any(self.root.iterdir())):
             self.root.chmod(0o700)
 
-    def _check_format(self) -> bool:
-        """Return whether the home says its format; raises HomeError when it is not ours."""
+    def format_version(self) -> int | None:
+        """Return the format version that the home says, None when it says none. Raises HomeError."""
         try:
-            found = int(self.format_file.read_text(encoding="ascii"))
+            return int(self.format_file.read_text(encoding="ascii"))
         except (FileNotFoundError, NotADirectoryError):
-            return False
+            return None
         except OSError as error:
             raise HomeError(
                 str(self.format_file), f"cannot be read: {error}", "check the home's permissions"
@@ -207,14 +228,14 @@ class Home:
             raise HomeError(
                 str(self.format_file), f"wanted a number, got {error}", f"write {FORMAT_VERSION} into it"
             ) from error
-        if found != FORMAT_VERSION:
-            fix = (
-                "update headwater"
-                if found > FORMAT_VERSION
-                else "use the version of headwater that wrote this home"
-            )
+
+    def _check_format(self) -> bool:
+        """Return whether the home says its format; raises HomeError when it is not ours."""
+        found = self.format_version()
+        if found is not None and found != FORMAT_VERSION:
+            fix = "update headwater" if found > FORMAT_VERSION else "run: headwater migrate"
             raise HomeError(str(self.format_file), f"wanted format {FORMAT_VERSION}, found {found}", fix)
-        return True
+        return found is not None
 
 
 def config_hash(root: Path) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.schemas import limits
@@ -35,15 +35,28 @@ class Cursor:
 
     `turn` counts how often the file was replaced or cut under us: each time its positions mean something new. It never
     goes back, so a file that is put back in its place with another end is not taken for what it was.
+
+    A session that wakes up after its lines went to the archive writes a new file of the same name. That file goes on
+    where the sealed lines ended: `base` is the offset of its first byte and `origin` the mark of the sealed lines, so
+    that a line has the same position whether lines before it were sealed or not.
     """
 
     offset: int = 0
     head: str = ""
     turn: int = 0
+    base: int = 0
+    origin: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What tells the file from others that bore its name; empty while nothing of it was read."""
+        if self.origin or not self.head:
+            return self.origin
+        return self.head if self.turn == 0 else f"{self.head}.{self.turn}"
 
     def key(self, name: str) -> str:
         """Return what stands for this file in a position: offsets of two keys never mean the same line."""
-        return f"{name}@{self.head}" if self.turn == 0 else f"{name}@{self.head}.{self.turn}"
+        return key_of(name, self.mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,7 @@ def read(folder: Path, name: str, cursor: Cursor) -> Read:
 
     A vanished file gives nothing. Raises StoreError when the file cannot be read.
     """
-    with _opened(folder / name) as file:
+    with opened(folder / name) as file:
         if file is None:
             return Read([], cursor, more=False)
         cursor = _settle(file, cursor)
@@ -108,17 +121,36 @@ def read(folder: Path, name: str, cursor: Cursor) -> Read:
         return _read_lines(file, name, cursor)
 
 
+def key_of(name: str, mark: str) -> str:
+    """Return the key of a position: `Cursor.key` of a cursor with that mark."""
+    return f"{name}@{mark}"
+
+
+def is_blank(data: bytes) -> bool:
+    """Return whether a line is nothing: a writer that finds a torn line starts with a newline."""
+    return not data or data.isspace()
+
+
 def head_of(path: Path) -> str:
     """Return the hash that names a file by its first line; empty while that line is not complete, or without a file.
 
     Raises StoreError when the file cannot be read.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         return "" if file is None else _head(file)
 
 
+def count_newlines(path: Path) -> int:
+    """Return how many complete lines, blank ones too, a file has; 0 without one. Raises StoreError."""
+    count = 0
+    with opened(path) as file:
+        while file is not None and (block := file.read(limits.READ_BYTES)):
+            count += block.count(b"\n")
+    return count
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO | None]:
+def opened(path: Path) -> Iterator[BinaryIO | None]:
     """Yield the file unbuffered, None when there is no regular file; errors of opening and reading become ours."""
     try:
         handle = _open_regular(path)
@@ -155,8 +187,8 @@ def _settle(file: BinaryIO, cursor: Cursor) -> Cursor:
     """Return a cursor that fits the file as it is now: the same, or the start of what is there instead."""
     head = _head(file)
     if not cursor.head:
-        return Cursor(0, head, cursor.turn)
-    if head != cursor.head or not _ends_line(file, cursor.offset):
+        return Cursor(cursor.base, head, cursor.turn, cursor.base, cursor.origin)
+    if head != cursor.head or not _ends_line(file, cursor.offset - cursor.base):
         return Cursor(0, head, cursor.turn + 1)
     return cursor
 
@@ -180,7 +212,7 @@ def _head(file: BinaryIO) -> str:
 
 def _read_lines(file: BinaryIO, name: str, cursor: Cursor) -> Read:
     key = cursor.key(name)
-    file.seek(cursor.offset)
+    file.seek(cursor.offset - cursor.base)
     block = file.read(limits.READ_BYTES)
     last = block.rfind(b"\n")
     while last < 0 and len(block) <= limits.LINE_BYTES:
@@ -196,23 +228,24 @@ def _read_lines(file: BinaryIO, name: str, cursor: Cursor) -> Read:
     while start <= last and len(lines) < limits.READ_LINES:
         end = block.index(b"\n", start)
         data = block[start:end]
-        if data and not data.isspace():  # blank is nothing: after a torn line, a writer starts with a newline
-            lines.append(_line(key, cursor.offset + start, data, len(data)))
+        if not is_blank(data):
+            lines.append(line_of(key, cursor.offset + start, data, len(data)))
         start = end + 1
-    after = Cursor(cursor.offset + start, cursor.head, cursor.turn)
+    after = replace(cursor, offset=cursor.offset + start)
     return Read(
         lines, after, more=start <= last or (len(block) >= limits.READ_BYTES and _is_longer(file, after))
     )
 
 
-def _line(key: str, offset: int, data: bytes, length_bytes: int) -> RawLine:
+def line_of(key: str, offset: int, data: bytes, length_bytes: int) -> RawLine:
+    """Return a line as readers give it: cut, and marked, when it is longer than LINE_BYTES."""
     if length_bytes <= limits.LINE_BYTES:
         return RawLine(key, offset, data)
     return RawLine(key, offset, data[: limits.EXCERPT_CHARS], oversize_bytes=length_bytes)
 
 
 def _is_longer(file: BinaryIO, cursor: Cursor) -> bool:
-    return os.fstat(file.fileno()).st_size > cursor.offset
+    return os.fstat(file.fileno()).st_size > cursor.offset - cursor.base
 
 
 def _skip_oversize(file: BinaryIO, key: str, cursor: Cursor, block: bytes) -> Read:
@@ -227,5 +260,5 @@ def _skip_oversize(file: BinaryIO, key: str, cursor: Cursor, block: bytes) -> Re
             length += end
             break
         length += len(chunk)
-    after = Cursor(cursor.offset + length + 1, cursor.head, cursor.turn)
-    return Read([_line(key, cursor.offset, block, length)], after, more=_is_longer(file, after))
+    after = replace(cursor, offset=cursor.offset + length + 1)
+    return Read([line_of(key, cursor.offset, block, length)], after, more=_is_longer(file, after))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from headwater.schemas import limits
 from headwater.schemas.events import Fate, Part, Position
+from headwater.storage.log_register import SCHEMA as LOG_SCHEMA
+from headwater.storage.log_register import LogRegister
 from headwater.storage.sqlite import Database
 
 if TYPE_CHECKING:
@@ -51,15 +53,19 @@ class KnownIds:
 
     def __init__(self, path: Path) -> None:
         """Open (and make) the file at its first use."""
-        self._db = Database(path, _SCHEMA)
+        self._db = Database(path, _SCHEMA + LOG_SCHEMA)
+        self.logs = LogRegister(self._db)
         self._file_ids: dict[str, int] = {}
 
-    def occurrence(self, source: str, key: str, delivery: str, offset: int, at_us: int) -> int:
+    def occurrence(
+        self, source: str, key: str, delivery: str, offset: int, at_us: int, *, apart: bool = False
+    ) -> int:
         """Return the number n (from 0) of a fact without an id among equal ones of its source file, before `offset`.
 
         Equal content within DELIVERY_S of the one before (or after) is the same delivery and gets its number.
         Idempotent: the same (source, key, delivery, offset) always gives the same number. One that comes later than
-        another behind it gets a number of its own all the same: two facts never become one.
+        another behind it gets a number of its own all the same: two facts never become one. `apart`: the source tells
+        nothing twice, so equal content is never the same delivery.
         """
         fact = (source, key, delivery)
         rows = "FROM occurrences WHERE source = ? AND key = ? AND delivery = ?"
@@ -76,7 +82,8 @@ class KnownIds:
             last = connection.execute(
                 f"SELECT offset, top {rows} ORDER BY offset DESC LIMIT 1", fact
             ).fetchone() or (-1, -1)
-            near = (row[2] for row in (before, after) if row is not None and _is_near(at_us, row[1]))
+            both = () if apart else (before, after)
+            near = (row[2] for row in both if row is not None and _is_near(at_us, row[1]))
             n = int(next(near, last[1] + 1))
             top = max(n, last[1])
             connection.execute(
@@ -158,6 +165,15 @@ class KnownIds:
                 )
                 connection.execute("DELETE FROM ids WHERE id = ?", (id_,))
 
+    def unsettle(self, ids: Iterable[str], positions: Iterable[Position]) -> None:
+        """Drop ids and the fates of lines, all at once: those lines will be read as if for the first time."""
+        with self._transaction() as connection:
+            connection.executemany("DELETE FROM ids WHERE id = ?", ((id_,) for id_ in ids))
+            connection.executemany(
+                "DELETE FROM lines WHERE offset = ? AND file_id = (SELECT file_id FROM files WHERE path = ?)",
+                ((at.offset, at.file) for at in positions),
+            )
+
     def adopt(self, parts: Mapping[str, Part]) -> None:
         """Take in ids that the table holds and we do not know: after this file was lost. Idempotent."""
         with self._transaction() as connection:
@@ -193,6 +209,34 @@ class KnownIds:
                     counts[Fate(name)] += n
         return counts
 
+    def keys_of(self, name: str) -> list[str]:
+        """Return the keys under which lines of a journal file are on record."""
+        with self._db.reading() as connection:
+            rows = connection.execute("SELECT path FROM files WHERE path GLOB ?", (_literal(name) + "@*",))
+            return sorted(row[0] for row in rows)
+
+    def offsets(self, file: str, start: int, end: int) -> list[int]:
+        """Return the offsets of a file's records with a fate from `start` to before `end`, sorted."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT offset FROM lines JOIN files USING (file_id)"
+                " WHERE path = ? AND offset >= ? AND offset < ? ORDER BY offset",
+                (file, start, end),
+            )
+            return [row[0] for row in rows]
+
+    def has_fates(self) -> bool:
+        """Return whether any line has its fate on record: not so in a register that was just made."""
+        with self._db.reading() as connection:
+            return connection.execute("SELECT 1 FROM lines LIMIT 1").fetchone() is not None
+
+    def clear(self) -> None:
+        """Forget everything, as in a new file; those who have the file open see it empty."""
+        with self._transaction() as connection:
+            for table in ("ids", "lines", "occurrences", "files", "told", "clearings"):
+                connection.execute(f"DELETE FROM {table}")
+        self._file_ids.clear()
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()
@@ -214,6 +258,11 @@ class KnownIds:
             row = connection.execute("SELECT file_id FROM files WHERE path = ?", (path,)).fetchone()
             file_id = self._file_ids[path] = int(row[0])
         return file_id
+
+
+def _literal(text: str) -> str:
+    """Return a pattern of GLOB that matches this text alone."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
 def _is_near(at_us: int, other_us: int) -> bool:

@@ -12,6 +12,14 @@ SUPERVISOR_LOCK = "up.lock"
 INGEST_LOCK = "ingest.lock"
 SERVER_LOCK = "server.lock"
 INGEST_STATE = "ingest.json"
+HANDOVER_LOCK = (
+    "handover.lock"  # held by who wants a running ingest flow to let go of the tables for a moment
+)
+ARCHIVE_LOCK = (
+    "archive.lock"  # held by who moves lines from the journal to the archive, or needs them to stay
+)
+ARCHIVE_STATE = "archive.json"
+REPROCESS_LOCK = "reprocess.lock"
 
 
 def read_ingest_state(home: Home) -> dict[str, Any]:

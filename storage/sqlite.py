@@ -9,7 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from headwater.schemas import limits
-from headwater.schemas.errors import DamagedError, StoreError
+from headwater.schemas.errors import BusyError, DamagedError, HeadwaterError, StoreError
+from headwater.storage.locks import hold_lock
+from headwater.storage.mending import set_aside, why_damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +24,15 @@ _FOREIGN_SCHEMA = ("no such table", "no such column", "has no column")
 class Database:
     """One SQLite file. Safe to share between threads; each thread has its own connection."""
 
-    def __init__(self, path: Path, schema: str) -> None:
-        """Remember the file and the script (`CREATE ... IF NOT EXISTS`) that a new connection runs."""
+    def __init__(self, path: Path, schema: str, *, disposable: bool = False) -> None:
+        """Remember the file and the script (`CREATE ... IF NOT EXISTS`) that a new connection runs.
+
+        A `disposable` file that is found damaged is moved aside, and one that was taken away is made anew at the next
+        transaction: what it held can be worked out again.
+        """
         self.path = path
         self._schema = schema
+        self._disposable = disposable
         self._local = threading.local()
         self._all: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._guard = threading.Lock()
@@ -69,13 +76,39 @@ class Database:
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and self._disposable and self._inode() != self._local.inode:
+            self._drop(connection)
+            connection = None
         if connection is None:
-            connection = self._open()
+            connection = self._open_sound()
             self._close_those_of_dead_threads()
             with self._guard:
                 self._all.append((threading.current_thread(), connection))
                 self._local.connection = connection
+                self._local.inode = self._inode()
         return connection
+
+    def _inode(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except OSError:
+            return 0
+
+    def _drop(self, connection: sqlite3.Connection) -> None:
+        """Close this thread's connection: its file is not the one of that name any more."""
+        with self._guard:
+            self._all = [pair for pair in self._all if pair[1] is not connection]
+            self._local.connection = None
+        connection.close()
+
+    def _open_sound(self) -> sqlite3.Connection:
+        """Return a new connection; a disposable file that is not even a database any more is replaced on the way."""
+        try:
+            return self._open()
+        except sqlite3.DatabaseError as error:
+            if not self._disposable or type(error) is not sqlite3.DatabaseError or not self._set_aside():
+                raise
+        return self._open()
 
     def _open(self) -> sqlite3.Connection:
         """Return a new connection, the file 0600 from its first moment: what SQLite puts beside it takes its mode."""
@@ -112,14 +145,41 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            # the class itself stands for "malformed" and "not a database"; its subclasses for what went wrong with it
-            damaged = type(error) is sqlite3.DatabaseError or any(
-                words in str(error) for words in _FOREIGN_SCHEMA
-            )
-            if damaged:
-                fix = "stop headwater, delete this file and those beside it (-wal, -shm), start again: it is rebuilt"
-                raise DamagedError(
-                    str(self.path), f"wanted a SQLite database of ours, got: {error}", fix
-                ) from error
-            fix = "free disk space, or stop what holds the file, and try again"
-            raise StoreError(str(self.path), f"SQLite could not do it: {error}", fix) from error
+            raise self._meaning(error) from error
+
+    def _meaning(self, error: sqlite3.Error) -> HeadwaterError:
+        """Return what an error of SQLite means to us; a disposable file that is damaged is moved aside first."""
+        text = str(error)
+        wanted = f"wanted a SQLite database of ours, got: {text}"
+        if any(words in text for words in _FOREIGN_SCHEMA):
+            fix = "move this file away, then: headwater up, which makes it again"
+            return DamagedError(str(self.path), wanted, fix)
+        if type(error) is not sqlite3.DatabaseError:
+            return StoreError(str(self.path), f"SQLite could not do it: {text}", _fix(text))
+        # the class itself stands for "malformed" and "not a database"; its subclasses for what went wrong with it
+        fix = "run: headwater down, then: headwater up; it is moved aside and made again"
+        if self._disposable and self._set_aside():
+            fix = "try again: it was moved aside and is made again"
+        return DamagedError(str(self.path), wanted, fix)
+
+    def _set_aside(self) -> bool:
+        """Move the file aside when it is damaged; one process does it, the others find the new one."""
+        lock = self.path.with_name(f"{self.path.name}.mending")
+        try:
+            with hold_lock(lock, f"mending {self.path.name}"):
+                why = why_damaged(self.path)
+                if why is not None:
+                    self.close()
+                    set_aside(self.path, why)
+        except BusyError:
+            return True
+        return why is not None
+
+
+def _fix(text: str) -> str:
+    """Return the next step for what SQLite says it could not do."""
+    if "readonly" in text or "unable to open" in text:
+        return "make the home writable, or raise the limit of open files (ulimit -n), and try again"
+    if "locked" in text:
+        return "another process has been writing for long: see headwater status, and try again"
+    return "free disk space, and try again"

@@ -8,7 +8,6 @@ that holds a key twice leaves two rows, hence `last_wins`.
 
 from __future__ import annotations
 
-import re
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,7 +18,10 @@ import pyarrow as pa
 from headwater.schemas import limits
 from headwater.schemas.errors import DamagedError, HeadwaterError, InputError, StoreError
 from headwater.schemas.text import clean_text
-from headwater.storage import table_maintenance
+from headwater.storage import table_damage, table_maintenance
+from headwater.storage.mending import set_aside
+from headwater.storage.panics import panics_as_errors
+from headwater.storage.table_damage import MISSING_FILE, map_error, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,12 +35,7 @@ T = TypeVar("T")
 
 _PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 _NO_TEXT_INDEX = "unless an INVERTED index"
-_MISSING_FILE = ("not found", "no such file", "does not exist")
 _CONFLICT = ("commit conflict", "preempted by concurrent", "too many concurrent writers")
-_WRONG_INPUT = ("schema error", "invalid sql", "invalid user input", "invalid input", "no field named")
-_SOURCE_PLACE = re.compile(
-    r",? ?/\S+\.rs:\d+(?::\d+)?"
-)  # where in Lance's source it was raised: of no use to a person
 _NPROBES = 20  # of an IVF index: recall 1.00 with the refinement below, at 100,000 rows and 100 partitions
 _REFINE = 5  # candidates times this are compared with their full vectors
 
@@ -88,7 +85,8 @@ class LanceStore:
         """Delete a table with all its versions; nothing when there is none. Raises StoreError."""
         if name in self.names():
             try:
-                self.connection().drop_table(name, ignore_missing=True)
+                with panics_as_errors():
+                    self.connection().drop_table(name, ignore_missing=True)
             except Exception as error:
                 raise map_error(error, f"table {name}") from error
 
@@ -107,6 +105,11 @@ class LanceStore:
                 )
             return self._db
 
+    def forget(self) -> None:
+        """Let the connection go with all it remembers of files: a table was put in the place of another."""
+        with self._lock:
+            self._db = None
+
 
 class LanceTable:
     """One table. Safe to share between threads of one process; other processes open their own.
@@ -122,21 +125,30 @@ class LanceTable:
         self.definition = definition
         self.name = name
         self._store = store
+        self._folder = store.folder / f"{name}.lance"
         self._handle: Any = None
+        self._inode = 0
         self._state = table_maintenance.State()
         self._maintaining = threading.Lock()
 
     # --- writing ---
 
     def create(self) -> None:
-        """Make the table with primary key and text indexes, or complete one whose maker died. Idempotent."""
+        """Make the table with primary key and text indexes, or complete one whose maker died. Idempotent.
+
+        For its one writer: a table whose rows cannot be read is moved aside first, with a line in the log, and the new
+        one is empty; indexes that cannot be read are made again.
+        """
+        self._mend()
         if self._open() is None:
             self._guard(self._make)
         handle = self._require()
         missing = [c.name for c in self.definition.columns if c.name not in handle.schema.names]
         if missing:
             raise DamagedError(
-                self._where(), f"wanted columns {', '.join(missing)}, found none", "run: headwater reprocess"
+                self._where(),
+                f"wanted columns {', '.join(missing)}, found none",
+                "run: headwater down, move this table's folder away, then: headwater up, which makes it again",
             )
         self._guard(lambda: table_maintenance.create_text_indexes(self._require(), self.definition))
 
@@ -241,15 +253,22 @@ class LanceTable:
         """The number of the newest commit; 0 when the table does not exist."""
         return self._read(lambda table: int(table.version), 0)
 
+    def why_damaged(self) -> str | None:
+        """Return what is wrong with the table as far as one can see from outside; None when nothing is."""
+        return table_damage.look(self._open, self._folder)
+
     # --- care ---
 
     def maintain(self, now: datetime, *, force: bool = False) -> Maintenance:
         """Do the care that is due, all of it with `force`: see `table_maintenance.maintain`.
 
         Cheap when nothing is due (about 2 ms), else 0.1 s to some seconds: call it beside the writes, not between them.
-        A second call at the same time returns at once.
+        A second call at the same time returns at once. Raises DamagedError when somebody could not read the table:
+        `create`, at the writer's next start, looks and mends.
         """
         table = self._open()
+        if table is not None and table_damage.is_suspect(self._folder):
+            raise DamagedError(self._where(), "a reader found it damaged", table_damage.FIX)
         if table is None or not self._maintaining.acquire(blocking=False):
             return table_maintenance.Maintenance()
         try:
@@ -262,6 +281,28 @@ class LanceTable:
             self._maintaining.release()
 
     # --- inside ---
+
+    def _mend(self) -> None:
+        """Move the table aside when its rows cannot be read, drop its indexes when those cannot."""
+        doubted = table_damage.is_suspect(self._folder)
+        try:
+            table = self._open(again=doubted)
+            look = table_damage.broken_data
+            why = self._guard(lambda: None if table is None else look(table, self._folder, deep=doubted))
+        except DamagedError as error:
+            if not table_damage.has_handles():
+                raise
+            table, why = None, error.problem
+        if why is not None:
+            set_aside(self._folder, why)
+            self._handle = None
+            self._store.forget()
+        elif table is not None and (
+            doubted or self._guard(lambda: table_damage.broken_indexes(table, self._folder))
+        ):
+            self._guard(lambda: table_damage.drop_indexes(table, self._where()))
+        if doubted:
+            self._guard(lambda: table_damage.clear(self._folder))
 
     def _where(self) -> str:
         return f"table {self.name} in {self._store.folder}"
@@ -284,15 +325,25 @@ class LanceTable:
             self._handle = None  # another process was faster
 
     def _open(self, *, again: bool = False) -> Any:
-        """Return the lancedb table, None when there is none yet."""
-        if self._handle is None or again:
-            if not (self._store.folder / f"{self.name}.lance" / "_versions").is_dir():
-                self._handle = None
-            else:
+        """Return the lancedb table, None when there is none yet; one put in its place meanwhile is opened anew."""
+        try:
+            inode = self._folder.stat().st_ino
+        except FileNotFoundError:
+            self._handle = None
+            return None
+        except OSError as error:
+            raise map_error(error, self._where()) from error
+        if self._handle is None or again or inode != self._inode:
+            if again or (self._inode and inode != self._inode):
+                self._store.forget()
+            self._handle = None
+            if any((self._folder / "_versions").glob("*.manifest")):
                 try:
-                    self._handle = self._store.connection().open_table(self.name)
+                    with panics_as_errors():
+                        self._handle = self._store.connection().open_table(self.name)
                 except Exception as error:
-                    raise map_error(error, self._where()) from error
+                    raise self._told(error) from error
+                self._inode = inode
         return self._handle
 
     def _require(self) -> Any:
@@ -303,52 +354,41 @@ class LanceTable:
 
     def _guard(self, call: Callable[[], T]) -> T:
         try:
-            return call()
+            with panics_as_errors():
+                return call()
         except Exception as error:
-            raise map_error(error, self._where()) from error
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> HeadwaterError:
+        """Return what an exception means; damage is noted for the writer as well."""
+        meant = map_error(error, self._where())
+        if isinstance(meant, DamagedError):
+            table_damage.suspect(self._folder)
+        return meant
 
     def _read(self, call: Callable[[Any], T], empty: T) -> T:
         table = self._open()
         if table is None:
             return empty
         try:
-            return call(table)
+            with panics_as_errors():
+                return call(table)
         except Exception as error:
-            if not _says(error, _MISSING_FILE):
-                raise map_error(error, self._where()) from error
+            if not says(error, MISSING_FILE):
+                raise self._told(error) from error
         table = self._open(again=True)
         return empty if table is None else self._guard(lambda: call(table))
 
     def _write(self, call: Callable[[Any], object], tries: int = limits.COMMIT_TRIES) -> None:
         for left in reversed(range(tries)):
             try:
-                call(self._require())
+                with panics_as_errors():
+                    call(self._require())
             except Exception as error:
-                if not left or not _says(error, _CONFLICT):
-                    raise map_error(error, self._where()) from error
+                if not left or not says(error, _CONFLICT):
+                    raise self._told(error) from error
             else:
                 return
-
-
-def map_error(error: Exception, where: str) -> HeadwaterError:
-    """Return what a foreign exception means to us; one of ours is returned as it is."""
-    if isinstance(error, HeadwaterError):
-        return error
-    text = " ".join(_SOURCE_PLACE.sub("", str(error)).split())[:300] or type(error).__name__
-    if _says(error, _MISSING_FILE) or "corrupt" in text.lower():
-        return DamagedError(where, f"wanted all its files, got: {text}", "run: headwater reprocess")
-    if _says(error, _WRONG_INPUT):
-        return InputError(
-            where, f"wanted a filter and columns of this table, got: {text}", "correct the filter"
-        )
-    return StoreError(
-        where, f"wanted to read or write, got: {text}", "free disk space, check permissions, try again"
-    )
-
-
-def _says(error: Exception, signs: tuple[str, ...]) -> bool:
-    text = str(error).lower()
-    return any(sign in text for sign in signs)
 
 
 def _merge(table: Any, key: str, rows: pa.Table) -> None:

@@ -72,6 +72,7 @@ class VectorStore:
         """Remember the folder."""
         self._store = LanceStore(home.vectors)
         self._tables: dict[str, LanceTable] = {}
+        self._made: set[str] = set()
         self._guard = threading.Lock()
 
     # --- writing ---
@@ -117,6 +118,15 @@ class VectorStore:
         for kind in ItemKind:
             self._table(kind, version).maintain(now, force=force)
 
+    def mend(self, version: str) -> None:
+        """Move aside those tables of a version that cannot be read: for its one writer, see `LanceTable.create`.
+
+        Their items have no vectors then, and the comparison of items with vectors asks for them again.
+        """
+        for kind in ItemKind:
+            if table_name(kind, version) in self._store.names():
+                self._table(kind, version, create=True)
+
     # --- reading ---
 
     def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
@@ -137,6 +147,20 @@ class VectorStore:
         """Return how many items have vectors, of one kind or of all; each set has exactly one first chunk."""
         kinds = [kind.value for kind in ItemKind] if item_kind is None else [item_kind]
         return sum(self._table(kind, version).count("chunk_n = 0") for kind in kinds)
+
+    def tables(self, version: str) -> list[LanceTable]:
+        """Return the tables of a version that exist, to be looked at."""
+        names = [table_name(kind, version) for kind in ItemKind]
+        return [self._open(name) for name in names if name in self._store.names()]
+
+    def versions(self) -> dict[str, int]:
+        """Return embedding version -> how many items have vectors of it, of every version that has any, sorted."""
+        found = {
+            row
+            for name in self.names()
+            for row in self._open(name).scan(["embedding_version"], limit=1).rows()
+        }
+        return {version: self.count_items(version) for (version,) in sorted(found)}
 
     def names(self) -> list[str]:
         """Return the names of the tables that exist, of all versions."""
@@ -161,8 +185,9 @@ class VectorStore:
             if table is None:
                 definition = vectors_def(dim_of_version(version))
                 table = self._tables[name] = self._store.open(definition, name, create=False)
-        if create and table.version == 0:
+        if create and (name not in self._made or table.version == 0):
             table.create()
+            self._made.add(name)
         return table
 
     def _names(self, item_kind: str, version: str | None) -> list[str]:

@@ -13,7 +13,7 @@ from headwater.surface.projects import resolve_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, BinaryIO
 
 ENVELOPE_VERSION = 1
@@ -105,14 +105,8 @@ def record(
     session = payload.get("session_id") if isinstance(payload, dict) else None
     name = journal_name(agent, session if isinstance(session, str) and session else "unknown")
     path = os.path.join(home, "journal", name)
-    append_line(path, encode_line(envelope), on_short=lambda: _count(home))
+    append_line(path, encode_line(envelope))
     return True
-
-
-def _count(home: str) -> None:
-    from headwater.surface.failures import count_failure  # a full disk is rare
-
-    count_failure(home)
 
 
 def read_event(stdin: "BinaryIO | None") -> bytes:
@@ -236,12 +230,12 @@ def journal_name(agent: str, session_id: str) -> str:
     return f"{name[: FILE_NAME_CHARS - _HASH_CHARS - 2].rstrip('.-')}--{mark}.jsonl"
 
 
-def append_line(path: str, line: bytes, on_short: "Callable[[], None] | None" = None) -> int:
+def append_line(path: str, line: bytes) -> int:
     """Append a complete line in one write and return the offset at which it starts.
 
     Creates file (0600) and folders (0700) when missing; links are refused. A short write is completed, or, when
-    somebody else wrote in between, followed by a newline and the whole line; `on_short` is told before. Raises OSError
-    when the line is not in the file. In the page cache on return, not forced to the disk.
+    somebody else wrote in between, followed by a newline and the whole line. Raises OSError when the line is not in the
+    file. In the page cache on return, not forced to the disk.
     """
     try:
         fd = os.open(path, _APPEND | os.O_CREAT, 0o600)
@@ -252,16 +246,14 @@ def append_line(path: str, line: bytes, on_short: "Callable[[], None] | None" = 
         written = os.write(fd, line)
         end = os.lseek(fd, 0, os.SEEK_CUR)
         if written < len(line):
-            end = _complete(fd, line, written, end, on_short)
+            end = _complete(fd, line, written, end)
         return end - len(line)
     finally:
         os.close(fd)
 
 
-def _complete(fd: int, line: bytes, written: int, end: int, on_short: "Callable[[], None] | None") -> int:
+def _complete(fd: int, line: bytes, written: int, end: int) -> int:
     """Finish a torn line; return the offset after it."""
-    if on_short is not None:
-        on_short()
     try:
         rest = os.write(fd, line[written:])
         after = os.lseek(fd, 0, os.SEEK_CUR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -17,17 +18,27 @@ if TYPE_CHECKING:
 
 # verb -> (module below surface/verbs, function); a module is imported only when its verb runs or is asked for help
 VERBS = {
+    "archive": ("history", "archive"),
+    "backup": ("keeping", "backup"),
     "demo": ("demo", "demo"),
     "doctor": ("doctor", "doctor"),
     "down": ("lifecycle", "down"),
+    "export": ("keeping", "export"),
     "hook": ("capture", "hook"),
     "ingest": ("ingest", "ingest"),
     "install": ("capture", "install"),
+    "migrate": ("keeping", "migrate"),
+    "reprocess": ("history", "reprocess"),
+    "restore": ("keeping", "restore"),
     "search": ("recall", "search"),
     "show": ("recall", "show"),
     "status": ("lifecycle", "status"),
     "timeline": ("recall", "timeline"),
     "up": ("lifecycle", "up"),
+    "vector": ("vectors", "vector"),
+    "vector-reconcile": ("vectors", "vector_reconcile"),
+    "vector-status": ("vectors", "vector_status"),
+    "vector-worker": ("vectors", "vector_worker"),
 }
 
 
@@ -58,18 +69,36 @@ def cli(home_path: Path | None) -> None:
 
 def main() -> None:
     """Run a verb; errors are one line on stderr and an exit code, never a traceback."""
+    from headwater.surface.console import quiet_libraries
+
+    with quiet_libraries():
+        code = _run()
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Return the exit code of the verb that the command line names, its error told."""
+    from headwater.storage.panics import panics_as_errors
+
     try:
-        code = cli.main(standalone_mode=False)
+        with panics_as_errors():
+            code = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return 2
     except click.Abort:
         click.echo("headwater: interrupted", err=True)
-        sys.exit(1)
+        return 1
     except HeadwaterError as error:
         click.echo(f"headwater: {error}", err=True)
-        sys.exit(1)
+        return 1
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone, as `head` does; nothing to say and nobody to say it to
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 1
+    except Exception as error:
+        if os.environ.get("HEADWATER_TRACE"):
+            raise
+        said = " ".join(f"a fault of ours: {type(error).__name__}: {error}".split())[:400]
+        click.echo(f"headwater: {said}. Fix: headwater doctor; HEADWATER_TRACE=1 shows where", err=True)
+        return 1
+    return code if isinstance(code, int) else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import clock
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as RichProgress
 
+_STDERR = 2
 _SILENT_S = 2.0  # work that takes longer shows progress
 _PLAIN_EVERY_S = 5.0  # between progress lines when stderr is no terminal
 
@@ -31,6 +33,38 @@ def note(text: str) -> None:
 def show_json(data: Any) -> None:
     """Print data as JSON: indented for a terminal, one line else."""
     print(json.dumps(data, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=str))
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Keep what native libraries write to stderr out of the terminal while the block runs.
+
+    A panic in them reaches us as an exception and is told in one line; their own pages of stack are of no use to
+    anybody. Python's `sys.stderr` goes on as before.
+    """
+    try:
+        is_ours = sys.stderr.fileno() == _STDERR
+    except (AttributeError, OSError, ValueError):
+        is_ours = False  # closed, or replaced by somebody: nothing to keep apart
+    if not is_ours:
+        yield
+        return
+    before = sys.stderr
+    before.flush()
+    copy = os.dup(_STDERR)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    sys.stderr = os.fdopen(copy, "w", encoding=before.encoding, errors=before.errors, buffering=1)
+    os.dup2(sink, _STDERR)
+    os.close(sink)
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):  # its reader has gone
+            sys.stderr.flush()
+        os.dup2(copy, _STDERR)
+        with suppress(OSError, ValueError):
+            sys.stderr.close()
+        sys.stderr = before
 
 
 class Progress:

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import limits
 from headwater.schemas.errors import HeadwaterError
+from headwater.storage import table_damage
+from headwater.storage.journal import CONTROL_NAME
 from headwater.storage.locks import is_held
+from headwater.storage.mending import damaged
 from headwater.storage.run_files import SUPERVISOR_LOCK, read_ingest_state
 from headwater.surface import failures, processes
-from headwater.surface.status import lag_bytes
+from headwater.surface.status import decided, lag_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,12 +155,25 @@ def _quarantine(home: Home) -> Iterator[Check]:
         yield Check("quarantine", "ok", "every line could be used")
 
 
+def _control(home: Home) -> Iterator[Check]:
+    counts = decided(home)["control"]
+    said = f"{counts['decisions']:,} decisions on record"
+    path = home.journal / CONTROL_NAME
+    if counts["unreadable"]:
+        yield Check("control", "warn", f"{counts['unreadable']:,} lines are no decisions", f"see {path}")
+    elif counts["ignored"]:
+        said += f", {counts['ignored']:,} of them mean nothing to this version"
+        yield Check("control", "warn", said, f"update headwater, or see {path}")
+    else:
+        yield Check("control", "ok", said)
+
+
 def _databases(home: Home) -> Iterator[Check]:
     for path in (home.ids_file, home.outbox_file):
         if not path.exists():
             continue
         try:
-            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
                 result = connection.execute("PRAGMA quick_check").fetchone()[0]
         except sqlite3.DatabaseError as error:
             result = str(error)
@@ -168,8 +184,35 @@ def _databases(home: Home) -> Iterator[Check]:
                 "databases",
                 "bad",
                 f"{path.name}: {result}",
-                f"run: headwater down; delete {path}; headwater up",
+                "run: headwater down, then: headwater up; it is moved aside and made again",
             )
+
+
+def _tables(home: Home) -> Iterator[Check]:
+    from headwater.schemas.columns import EVENTS
+    from headwater.storage.tables import LanceStore
+    from headwater.storage.vectors import VectorStore
+
+    version = home.current().embedding_version
+    tables = [LanceStore(home.lance).open(EVENTS, create=False)]
+    tables += [] if version is None else VectorStore(home).tables(version)
+    for table in tables:
+        why = table.why_damaged()
+        if why is None:
+            yield Check("tables", "ok", f"{table.name} is sound")
+        else:
+            yield Check("tables", "bad", f"{table.name}: {why}", table_damage.FIX)
+
+
+def _damaged(home: Home) -> Iterator[Check]:
+    found = damaged(home)
+    if found:
+        said = f"{len(found)} were damaged, moved aside and made again, such as {found[0].relative_to(home.root)}"
+        yield Check(
+            "damaged", "warn", said, f"see {home.logs} for why; then delete {home.root}/**/*.damaged-*"
+        )
+    else:
+        yield Check("damaged", "ok", "no store was ever found damaged")
 
 
 def _vectors(home: Home) -> Iterator[Check]:
@@ -180,17 +223,25 @@ def _vectors(home: Home) -> Iterator[Check]:
     if version is None:
         yield Check("vectors", "warn", "none were ever made", "run: headwater up")
         return
-    missing = missing_vectors(home, version).height
-    with closing(Outbox(home.outbox_file)) as outbox:
+    missing = missing_vectors(
+        home, version
+    ).height  # of those that wait, of those that failed, and forgotten ones
+    with closing(Outbox(home.outbox_file, mends=False)) as outbox:
         jobs = outbox.counts(version)
     waiting = jobs.pending + jobs.processing
     if jobs.failed:
-        yield Check("vectors", "warn", f"{jobs.failed:,} items failed to embed", "see logs/server.log")
-    if missing > waiting + jobs.failed:
-        said = f"{missing:,} items lack vectors, {waiting:,} of them wait"
-        yield Check("vectors", "warn", said, "restart the server: headwater down, headwater up")
-    else:
-        yield Check("vectors", "ok", f"{missing:,} items wait for vectors, none is forgotten")
+        fix = f"see {home.logs / 'server.log'}; once the cause is gone: headwater down, headwater up"
+        yield Check("vectors", "warn", f"{jobs.failed:,} items failed to embed", fix)
+    forgotten = missing - waiting - jobs.failed
+    if forgotten > 0:
+        said = f"{forgotten:,} items have no vector and no job for one"
+        yield Check("vectors", "warn", said, "run: headwater down, then: headwater up, which compares them")
+    elif waiting and processes.pids(home)["server"] is None:
+        yield Check(
+            "vectors", "warn", f"{waiting:,} items wait for vectors, no server runs", "run: headwater up"
+        )
+    elif not jobs.failed:
+        yield Check("vectors", "ok", f"{waiting:,} items wait for vectors, none is forgotten")
 
 
 def _model(home: Home) -> Iterator[Check]:
@@ -234,7 +285,10 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _lag,
     _hook_failures,
     _quarantine,
+    _control,
     _databases,
+    _tables,
+    _damaged,
     _vectors,
     _model,
     _versions,

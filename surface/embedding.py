@@ -7,7 +7,7 @@ import threading
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from headwater.schemas import clock, limits
+from headwater.schemas import limits
 from headwater.schemas.errors import HeadwaterError
 from headwater.surface.workers import LOG
 
@@ -54,21 +54,24 @@ class EmbedLoop:
         encoder = self._load()
         self._context.encoder, self._context.model_error = encoder, None
         LOG.info("model %s is loaded", encoder.version)
-        from headwater.flows.embed_run import run_embed
-        from headwater.flows.missing import enqueue_missing
-        from headwater.storage.outbox import Outbox
+        from headwater.flows.vector_worker import VectorWorker
 
-        outbox = Outbox(self._home.outbox_file)
-        found = enqueue_missing(self._home, outbox, encoder.version)
-        if found:
-            LOG.info("%d items had no vector job and got one", found)
-        while not self._stop.is_set():
-            due = outbox.next_due(encoder.version)
-            if due is not None and due <= clock.SYSTEM.now():
-                report = run_embed(self._home, encoder, owner=f"server-{os.getpid()}", stop=self._stop)
-                for error in report.errors:
-                    LOG.warning("vector job %s: %s", error["job_id"], error["error"])
-            self._stop.wait(limits.POLL_JOBS_S)
+        worker = VectorWorker(self._home, encoder, owner=f"server-{os.getpid()}", stop=self._stop)
+        compared = False
+        try:
+            while not self._stop.is_set():
+                if worker.acquire():  # else another worker does it: `vector worker`, `ingest`
+                    if not compared:
+                        found = worker.compare()
+                        if found:
+                            LOG.info("%d items had no vector, or no job for one, and got a job", found)
+                        compared = True
+                    if worker.has_work():
+                        for error in worker.process_all()["errors"]:
+                            LOG.warning("vector job %s: %s", error["job_id"], error["error"])
+                self._stop.wait(limits.POLL_JOBS_S)
+        finally:
+            worker.release()
 
     def _load(self) -> Encoder:
         from headwater.storage.embedder import load

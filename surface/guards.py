@@ -38,14 +38,15 @@ def disabled(env: "Mapping[str, str]") -> bool:
 def paused(home: str, now_ns: int) -> bool:
     """Tell whether the home is paused: PAUSED holds the time (ns) it lasts until, or nothing for no end.
 
-    A file that cannot be read or understood pauses too.
+    A file that may not be read or cannot be understood pauses too. Raises OSError when there is no telling, for want of
+    file handles: that event is not recorded, but counted.
     """
     try:
         with open(os.path.join(home, "PAUSED"), encoding="ascii") as file:
             until = file.read(64).strip()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except (OSError, ValueError):
+    except (PermissionError, IsADirectoryError, ValueError):
         return True
     return not until.isdecimal() or now_ns < int(until)
 
@@ -63,10 +64,10 @@ def inside(home: str, folder: str) -> bool:
 
 def own_call(payload: "dict[str, Any] | str") -> bool:
     """Tell whether the event is a call of our own tools, by MCP or on the command line."""
-    if not isinstance(payload, dict) or payload.get("hook_event_name") not in _TOOL_EVENTS:
+    if not isinstance(payload, dict):
         return False
-    name = payload.get("tool_name")
-    if not isinstance(name, str):
+    event, name = payload.get("hook_event_name"), payload.get("tool_name")
+    if not isinstance(event, str) or event not in _TOOL_EVENTS or not isinstance(name, str):
         return False
     if name.startswith("mcp__") and "headwater" in name.lower():
         return True

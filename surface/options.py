@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,17 @@ PROJECT = click.option(
 ALL_PROJECTS = click.option("--all-projects", is_flag=True, help="All projects.")
 
 
+def as_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
+    """Read a day or a time in ISO 8601, as an option's callback: without a zone it is local, as its writer means it."""
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(value).astimezone(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        text = f"wanted a day or time such as 2026-03-24 or 2026-03-24T15:00Z, got {value!r}"
+        raise click.BadParameter(text, ctx, param) from error
+
+
 def scoped(function: F) -> F:
     """Add --project and --all-projects to a verb."""
     return PROJECT(ALL_PROJECTS(function))
@@ -52,7 +64,17 @@ def scope_args(project: str | None, *, all_projects: bool) -> dict[str, Any]:
 
 def open_home(home_path: Path | None, *, create: bool = True) -> Home:
     """Return the home of a verb: its option, that of the group, the environment, the default."""
+    return Home.open(_named(home_path), create=create)
+
+
+def unopened_home(home_path: Path | None) -> Home:
+    """Return the same home without looking at it: for verbs that put one in its place or change its format."""
+    named = _named(home_path)
+    return Home(Home.default_root() if named is None else named.expanduser().absolute())
+
+
+def _named(home_path: Path | None) -> Path | None:
     context = click.get_current_context(silent=True)
     if home_path is None and context is not None:
         home_path = (context.find_root().params or {}).get("home_path")
-    return Home.open(home_path, create=create)
+    return home_path

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
 
 from headwater.schemas import clock, limits
 from headwater.schemas.errors import StoreError
-from headwater.storage.locks import owner_pid
+from headwater.storage.locks import is_held, owner_pid
 from headwater.storage.run_files import INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def spawn(home: Home, role: str, *, detached: bool) -> subprocess.Popen[bytes]:
 
     `-P` keeps the current folder out of the module path: it may be anybody's repository. Raises StoreError.
     """
-    command = [sys.executable, "-P", "-m", "headwater.surface.workers", role, str(home.root)]
+    # our id is told, not asked for: whoever asks late for its parent's gets that of who took the orphan in
+    parent = str(os.getpid())
+    command = [sys.executable, "-P", "-m", "headwater.surface.workers", role, str(home.root), parent]
     try:
         with (home.logs / f"{role}.log").open("ab") as log:
             return subprocess.Popen(
@@ -67,7 +70,7 @@ def wait_until(done: Callable[[], bool], limit_s: float) -> bool:
 def stop_all(home: Home) -> list[int]:
     """End supervisor, ingest and server, by force after STOP_S; return the ids of those that ran.
 
-    When it returns none of them is left.
+    When it returns none of them is left, nor the socket of a killed one.
     """
     running = {pid for pid in pids(home).values() if pid is not None}
     seen = set(running)
@@ -81,6 +84,9 @@ def stop_all(home: Home) -> list[int]:
             _signal(pid, number)
         if wait_until(all_gone, limits.STOP_S):
             break
+    if not is_held(home.run / SERVER_LOCK):
+        with suppress(OSError):  # the next server removes it all the same
+            home.socket.unlink(missing_ok=True)
     return sorted(seen)
 
 

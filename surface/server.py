@@ -103,14 +103,15 @@ def _plain(value: object) -> str:
 def _bind(home: Home, context: Context) -> _Server:
     """Bind the socket, 0600 from its first moment; what a dead server left is removed: our lock proves it dead."""
     path = home.socket
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    old = os.umask(0o177)
+    old = os.umask(0o077)
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        os.umask(0o177)
         return _Server(str(path), context)
     except OSError as error:
-        raise StoreError(
-            str(path), f"socket cannot be made: {error}", "set HEADWATER_HOME to a shorter path"
-        ) from error
+        fix = "make the home writable, free disk space, and raise the limit of open files"
+        fix = "set HEADWATER_HOME to a shorter path" if "path too long" in str(error) else fix
+        raise StoreError(str(path), f"socket cannot be made: {error}", fix) from error
     finally:
         os.umask(old)

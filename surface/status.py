@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from headwater.schemas import control
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.events import Fate
 from headwater.storage import journal
+from headwater.storage.control import ControlJournal
 from headwater.storage.known_ids import KnownIds
+from headwater.storage.mending import damaged
 from headwater.storage.outbox import Outbox
 from headwater.storage.run_files import read_ingest_state
 from headwater.surface import failures, processes
@@ -33,12 +36,18 @@ def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
     }
 
 
+def unknown_counts(error: HeadwaterError) -> dict[str, Any]:
+    """Return the counts of tables that cannot be read: each unknown, and why."""
+    names = ("events", "sessions", "projects", "vectors", "memories")
+    return dict.fromkeys(names) | {"tables_error": str(error)}
+
+
 def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
     """Return all of `status`, the table counts given."""
     running = processes.pids(home)
     state = read_ingest_state(home)
     known = KnownIds(home.ids_file)
-    outbox = Outbox(home.outbox_file)
+    outbox = Outbox(home.outbox_file, mends=False)
     version = home.current().embedding_version
     try:
         jobs = outbox.counts(version)
@@ -48,7 +57,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         outbox.close()
     return {
         "home": str(home.root),
-        "mode": home.config().mode,
+        **decided(home),
         "running": {role: running[role] is not None for role in ("ingest", "server")},
         "pids": running,
         "wakes": state.get("wakes") or {"watch": 0, "rescan": 0},
@@ -57,6 +66,8 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         "sessions": tables["sessions"],
         "projects": tables["projects"],
         "quarantined": fates[Fate.QUARANTINED],
+        "damaged": [str(path.relative_to(home.root)) for path in damaged(home)],
+        "model_error": model_error(home),
         "journal_lag_bytes": lag_bytes(home, state.get("cursors")),
         "jobs": {
             "pending": jobs.pending,
@@ -66,8 +77,32 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         },
         "vectors": tables["vectors"],
         "memories": tables["memories"],
+        "tables_error": tables.get("tables_error"),
         "embedding_version": version,
     }
+
+
+def model_error(home: Home) -> str | None:
+    """Return why the configured model cannot be used, None when it can; nothing is loaded or downloaded."""
+    from headwater.storage.models import resolve
+
+    try:
+        resolve(home.config().embedding.model, home)
+    except HeadwaterError as error:
+        return str(error)
+    return None
+
+
+def decided(home: Home) -> dict[str, Any]:
+    """Return the mode, decided or else set, and how many decisions there are, are unreadable, or say nothing to us."""
+    read = ControlJournal(home).read()
+    state = control.fold(read.decisions)
+    counts = {
+        "decisions": len(read.decisions),
+        "ignored": len(state.ignored),
+        "unreadable": len(read.unreadable),
+    }
+    return {"mode": state.mode or home.config().mode, "control": counts}
 
 
 def lag_bytes(home: Home, cursors: Any) -> int:

@@ -1,4 +1,4 @@
-"""The long-lived programs: supervisor, ingest, server. Run as `python -P -m headwater.surface.workers ROLE HOME`."""
+"""The long-lived programs: supervisor, ingest, server. `python -P -m headwater.surface.workers ROLE HOME [PARENT]`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.schemas import clock, limits
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import HeadwaterError, StoreError
 from headwater.storage.home import Home
 from headwater.storage.locks import hold_lock
-from headwater.storage.run_files import SUPERVISOR_LOCK
+from headwater.storage.mending import mend
+from headwater.storage.panics import panics_as_errors
+from headwater.storage.run_files import INGEST_LOCK, SUPERVISOR_LOCK
 from headwater.surface import processes
 
 if TYPE_CHECKING:
@@ -28,17 +30,19 @@ _LOOK_S = 0.2  # how often the supervisor looks at its children, and a child at 
 
 
 def main(argv: list[str]) -> int:
-    """Run one role until told to stop; return its exit code."""
-    role, root = argv
-    home = Home.open(Path(root))
-    set_up_logging(home, role)
+    """Run one role until told to stop; return its exit code. Arguments: role, home, process id of its parent."""
+    role, root = argv[:2]
+    parent = int(argv[2]) if len(argv) > 2 else os.getppid()
     stop = stop_on_signals()
     try:
+        home = Home.open(Path(root))
+        set_up_logging(home, role)
         if role == "supervisor":
             supervise(home, stop)
         else:
-            threading.Thread(target=_follow_parent, args=(os.getppid(), stop), daemon=True).start()
-            _ROLES[role](home, stop)
+            threading.Thread(target=_follow_parent, args=(parent, stop), daemon=True).start()
+            with panics_as_errors():
+                _ROLES[role](home, stop)
     except HeadwaterError as error:
         LOG.error("%s ended: %s", role, error)  # noqa: TRY400 - the line says all; a traceback is for bugs
         return 1
@@ -67,9 +71,13 @@ def supervise(home: Home, stop: threading.Event) -> None:
 
 def set_up_logging(home: Home, role: str) -> None:
     """Log to a file of bounded size; texts of events are never logged."""
-    handler = RotatingFileHandler(
-        home.logs / f"{role}.log", maxBytes=limits.LOG_BYTES, backupCount=1, encoding="utf-8"
-    )
+    path = home.logs / f"{role}.log"
+    try:
+        handler = RotatingFileHandler(path, maxBytes=limits.LOG_BYTES, backupCount=1, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            str(path), f"cannot be written: {error}", "check the home's permissions and disk space"
+        ) from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
@@ -135,7 +143,9 @@ def _run_ingest(home: Home, stop: threading.Event) -> None:
         version = active_version(home)
     except HeadwaterError as error:
         LOG.warning("no vectors for now: %s", error)
-    run_ingest(home, IngestOptions(embedding_version=version, stop=stop))
+    with hold_lock(home.run / INGEST_LOCK, "ingest flow"):
+        mend(home)
+    run_ingest(home, IngestOptions(embedding_version=version, stop=stop, archive=True))
 
 
 def _run_server(home: Home, stop: threading.Event) -> None:
@@ -155,4 +165,6 @@ def _follow_parent(parent: int, stop: threading.Event) -> None:
 _ROLES: dict[str, Callable[[Home, threading.Event], None]] = {"ingest": _run_ingest, "server": _run_server}
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _code = main(sys.argv[1:])
+    logging.shutdown()
+    os._exit(_code)  # all is on the disk; taking the libraries apart would take longer than stopping did

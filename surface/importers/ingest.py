@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headwater.flows.claude_transcripts import NOTES
+from headwater.flows.normalise import ROLLOUT_FORMAT, TRANSCRIPT_FORMAT, told_time
 from headwater.schemas import clock, limits
-from headwater.schemas.errors import BusyError, StoreError
+from headwater.schemas.errors import BusyError, InputError, StoreError
 from headwater.schemas.events import Fate
 from headwater.storage import journal
 from headwater.storage.known_ids import KnownIds
@@ -19,15 +23,20 @@ from headwater.storage.locks import is_held
 from headwater.storage.outbox import Outbox
 from headwater.storage.run_files import INGEST_LOCK, SERVER_LOCK
 from headwater.surface import capture
+from headwater.surface.cleaning import valid_text
+from headwater.surface.importers.codex_log import AGENT as CODEX
 from headwater.surface.importers.hooks import HookImporter
+from headwater.surface.importers.plan import read_logs, survey
 from headwater.surface.importers.records import Format, file_format, find_files, read_records
+from headwater.surface.importers.run import ImportRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from headwater.storage.home import Home
     from headwater.surface.console import Progress
+    from headwater.surface.importers.run import LogSurvey, Told
 
 _POLL_S = 0.1
 WAIT_S = 120.0  # without any line getting its fate, while a flow runs: then something is wrong there
@@ -35,11 +44,18 @@ WAIT_S = 120.0  # without any line getting its fate, while a flow runs: then som
 
 @dataclass(slots=True)
 class Appended:
-    """What was appended: how many lines, and where (journal file name -> start and end offsets, bytes)."""
+    """What was appended: how many lines, and where (journal file name -> start and end offsets, bytes).
+
+    `noise` and `copies`: records of agents' logs that were not appended, by reason; they count as noise and duplicates.
+    `times_replaced`: records whose time cannot be.
+    """
 
     lines: int = 0
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     left_out: list[dict[str, str]] = field(default_factory=list)
+    noise: Counter[str] = field(default_factory=Counter)
+    copies: Counter[str] = field(default_factory=Counter)
+    times_replaced: int = 0
 
     def note(self, name: str, start: int, end: int) -> None:
         """Note one appended line, joined to the one before when nothing lies between."""
@@ -54,34 +70,116 @@ class Appended:
 def append_paths(home: Home, paths: list[Path], wanted: Format | None, progress: Progress) -> Appended:
     """Append every record of the files to the journal; what is left out is told with the reason. Durable on return.
 
+    Records of agents' logs that can give no event, and those that were told before, are counted and not appended.
     Raises InputError for a path that cannot be read, StoreError when the journal cannot be written.
     """
     importer = HookImporter()
     done = Appended()
-    for path in find_files(paths):
-        found = file_format(path)
-        if found is Format.TRANSCRIPT:
-            done.left_out.append({"file": str(path), "why": "a transcript; reading those is not built yet"})
-            continue
-        if wanted is not None and found not in (wanted, Format.UNKNOWN) and not _fits(wanted, found):
-            done.left_out.append({"file": str(path), "why": f"looks like {found}, wanted {wanted}"})
-            continue
-        if found is Format.UNKNOWN and path not in paths:
-            why = "nothing in it looks like a hook payload; name the file itself to bring it in all the same"
-            done.left_out.append({"file": str(path), "why": why})
+    surveys: list[LogSurvey] = []
+    for path, found in choose_files(paths, wanted, done.left_out):
+        if found in (Format.CLAUDE, Format.CODEX):
+            surveys.append(survey(path, found))
             continue
         for record in read_records(path):
-            envelope = importer.envelope(record)
-            payload = envelope["payload"]
-            session = payload.get("session_id") if isinstance(payload, dict) else None
-            name = capture.journal_name(
-                envelope["agent"], session if isinstance(session, str) and session else "unknown"
-            )
-            line = capture.encode_line(envelope)
-            start = _append(home.journal / name, line)
-            done.note(name, start, start + len(line))
+            _put(home, importer.envelope(record), done)
             progress.update(done.lines)
+    with opened_run(home) as run:
+        for one, told in read_logs(surveys, run):
+            if told.reason:
+                (done.copies if told.copy else done.noise)[told.reason] += 1
+            else:
+                envelope = log_envelope(one, told, run)
+                done.times_replaced += not _time_is_possible(envelope)
+                _put(home, envelope, done)
+            progress.update(done.lines + done.noise.total() + done.copies.total())
     return done
+
+
+def choose_files(
+    paths: list[Path], wanted: Format | None, left_out: list[dict[str, str]]
+) -> Iterator[tuple[Path, Format]]:
+    """Yield the files to read with what they hold; what is left out is told with the reason. Raises InputError."""
+    for path in find_files(paths):
+        try:
+            found = file_format(path)
+        except InputError as error:
+            if path in paths:
+                raise
+            left_out.append({"file": str(path), "why": str(error)})
+            continue
+        if wanted is not None and found not in (wanted, Format.UNKNOWN) and not _fits(wanted, found):
+            left_out.append({"file": str(path), "why": f"looks like {found}, wanted {wanted}"})
+            continue
+        if found is Format.UNKNOWN and path not in paths:
+            why = "nothing in it looks like a session; name the file itself to bring it in all the same"
+            left_out.append({"file": str(path), "why": why})
+            continue
+        yield path, wanted if found is Format.UNKNOWN and wanted in (Format.CLAUDE, Format.CODEX) else found
+
+
+@contextmanager
+def opened_run(home: Home) -> Iterator[ImportRun]:
+    """Yield the state of an import that knows what earlier ones told."""
+    run = ImportRun(home.root)
+    run.captured = lambda session_id: (
+        home.journal / capture.journal_name("claude-code", session_id)
+    ).exists()
+    if not home.ids_file.exists():
+        yield run
+        return
+    known = KnownIds(home.ids_file)
+    try:
+        run.told_before = known.logs.told
+        yield run
+    finally:
+        known.close()
+
+
+def log_envelope(one: LogSurvey, told: Told, run: ImportRun) -> dict[str, Any]:
+    """Return the journal line of a record of an agent's log, with where it came from."""
+    cwd = ""
+    if isinstance(told.payload, dict):
+        cwd = str(told.payload.get("cwd") or one.cwd)
+    folder, project = run.project(one.agent, told.session_id, cwd)
+    return capture.build_envelope(
+        told.payload,
+        received_at_ns=clock.now_ns(),
+        agent=one.agent,
+        project_dir=folder,
+        project=project,
+        format=ROLLOUT_FORMAT if one.agent == CODEX else TRANSCRIPT_FORMAT,
+        source={
+            "file": valid_text(str(one.path)),
+            "offset": told.record.offset,
+            "n": told.record.n,
+            "time": "transcript",
+        },
+    )
+
+
+def _put(home: Home, envelope: dict[str, Any], done: Appended) -> None:
+    """Append one envelope to its session's journal file."""
+    payload = envelope["payload"]
+    name = capture.journal_name(envelope["agent"], session_of(payload) or "unknown")
+    line = capture.encode_line(envelope)
+    start = _append(home.journal / name, line)
+    done.note(name, start, start + len(line))
+
+
+def session_of(payload: Any) -> str:
+    """Return the session that a payload names, "" when it names none."""
+    if not isinstance(payload, dict):
+        return ""
+    notes = payload.get(NOTES)
+    found = payload.get("session_id") or payload.get("sessionId") or (notes or {}).get("session_id")
+    return found if isinstance(found, str) else ""
+
+
+def _time_is_possible(envelope: dict[str, Any]) -> bool:
+    payload = envelope["payload"]
+    if not isinstance(payload, dict):
+        return True
+    return told_time(str(payload.get("timestamp") or ""), envelope["received_at_ns"]) is not None
 
 
 def wait_for_flow(home: Home, appended: Appended, progress: Progress) -> dict[Fate, int]:
@@ -144,16 +242,31 @@ def embed_pending(home: Home, progress: Progress) -> int:
         outbox.close()
 
 
-def summary(appended: Appended, fates: dict[Fate, int], embedded: int, elapsed_s: float) -> dict[str, Any]:
+def count_events(home: Home, appended: Appended) -> int:
+    """Return how many events the appended lines brought: a line can hold several."""
+    if not appended.lines:
+        return 0
+    known = KnownIds(home.ids_file)
+    try:
+        return known.logs.count_new(_keyed(home, appended))
+    finally:
+        known.close()
+
+
+def summary(
+    appended: Appended, fates: dict[Fate, int], embedded: int, elapsed_s: float, *, events: int | None = None
+) -> dict[str, Any]:
     """Return the counts of one ingest; lines = lines_with_events + duplicates + merged + noise + quarantined."""
     return {
-        "lines": appended.lines,
+        "lines": appended.lines + appended.noise.total() + appended.copies.total(),
         "lines_with_events": fates[Fate.EVENT],
-        "duplicates": fates[Fate.DUPLICATE],
+        "duplicates": fates[Fate.DUPLICATE] + appended.copies.total(),
         "merged": fates[Fate.MERGED],
-        "noise": fates[Fate.NOISE],
+        "noise": fates[Fate.NOISE] + appended.noise.total(),
         "quarantined": fates[Fate.QUARANTINED],
-        "events": fates[Fate.EVENT],
+        "events": fates[Fate.EVENT] if events is None else events,
+        "skipped": dict((appended.noise + appended.copies).most_common()),
+        "times_replaced": appended.times_replaced,
         "embedded": embedded,
         "elapsed_s": round(elapsed_s, 3),
         "left_out": appended.left_out,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from headwater.flows.claude_transcripts import SKIPPED
+from headwater.flows.codex_rollouts import ROLLOUT_TYPES
 from headwater.schemas import limits
 from headwater.schemas.errors import InputError
 
@@ -38,7 +40,8 @@ class Format(StrEnum):
     ENVELOPE = "envelope"  # our own line
     STAMPED = "stamped"  # {"received_at_ns", "payload"}
     HOOK = "hook"  # a bare hook payload
-    TRANSCRIPT = "transcript"  # a line of an agent's own transcript
+    CLAUDE = "claude"  # a line of a Claude Code transcript
+    CODEX = "codex"  # a line of a Codex rollout
     UNKNOWN = "unknown"
 
 
@@ -46,13 +49,15 @@ class Format(StrEnum):
 class Record:
     """One record of a file: its byte offset (of a line) or its number (in an array), and its value.
 
-    `value` is the text as it stands when it is not JSON.
+    `value` is the text as it stands when it is not JSON; `torn` when that is the last line, not ended: somebody may
+    still be writing it.
     """
 
     file: Path
     offset: int
     n: int
     value: Any
+    torn: bool = False
 
 
 def find_files(paths: list[Path]) -> list[Path]:
@@ -112,8 +117,12 @@ def format_of(value: Any) -> Format:
         return Format.STAMPED
     if "hook_event_name" in value:
         return Format.HOOK
+    if "payload" in value and value.get("type") in ROLLOUT_TYPES:
+        return Format.CODEX
     if any(keys <= value.keys() for keys in _TRANSCRIPT_KEYS) or ("type" in value and "timestamp" in value):
-        return Format.TRANSCRIPT
+        return Format.CLAUDE
+    if value.get("type") in SKIPPED and ("sessionId" in value or "messageId" in value):
+        return Format.CLAUDE
     return Format.UNKNOWN
 
 
@@ -138,7 +147,8 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[Record]:
     while line := file.readline(limits.LINE_BYTES):
         text = line.decode("utf-8", "replace").strip("\ufeff \t\r\n\x00")
         for start, value in _values(text):
-            yield Record(path, offset + len(text[:start].encode()), n, value)
+            torn = isinstance(value, str) and not line.endswith(b"\n")
+            yield Record(path, offset + len(text[:start].encode()), n, value, torn)
             n += 1
         offset += len(line)
 

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.schemas import limits
-from headwater.schemas.errors import BusyError, StoreError
+from headwater.schemas.errors import DamagedError, StoreError
 from headwater.surface import client, processes
-from headwater.surface.console import progress, say, show_json
+from headwater.surface.console import note, progress, say, show_json
 from headwater.surface.options import HOME, JSON, open_home
+from headwater.surface.status import model_error
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from headwater.storage.home import Home
+
+PROGRAMS = ("supervisor", "ingest", "server")
 
 
 @click.command()
@@ -33,6 +36,9 @@ def up(home_path: Path | None, *, foreground: bool) -> None:
         workers.supervise(home, workers.stop_on_signals())
         return
     started = ensure_up(home)
+    problem = model_error(home)
+    if problem is not None:
+        note(f"headwater: no vectors, keyword search only: {problem}")
     say(("headwater is up" if started else "headwater is up already") + f", home {home.root}")
 
 
@@ -51,10 +57,14 @@ def down(home_path: Path | None) -> None:
 @JSON
 def status(home_path: Path | None, *, as_json: bool) -> None:
     """Show what runs, what is stored, and what waits or failed."""
-    from headwater.surface.status import full_status
+    from headwater.surface.status import full_status, unknown_counts
 
     home = open_home(home_path)
-    full = full_status(home, client.ask(home, "counts", {}))
+    try:
+        counts = client.ask(home, "counts", {})
+    except (DamagedError, StoreError) as error:  # what can be told without the tables is told all the same
+        counts = unknown_counts(error)
+    full = full_status(home, counts)
     if as_json:
         show_json(full)
     else:
@@ -64,25 +74,64 @@ def status(home_path: Path | None, *, as_json: bool) -> None:
 def ensure_up(home: Home) -> bool:
     """Start what does not run and wait until it answers; return whether anything had to be started.
 
-    Raises StoreError when it is not ready in time.
+    Raises StoreError when it is not ready in time, or at once when a program of it ends again and again.
     """
+    before = {role: log_size(home, role) for role in PROGRAMS}
     started = processes.pids(home)["supervisor"] is None
     if started:
-        try:
-            processes.spawn(home, "supervisor", detached=True)
-        except BusyError:
-            started = False  # another `up` was faster
+        processes.spawn(home, "supervisor", detached=True)
+    is_ready = False
+    trouble: list[str] = []
+
+    def settled() -> bool:
+        nonlocal is_ready
+        is_ready = _ready(home)
+        trouble[:] = _troubles(home, before)
+        return is_ready or len(trouble) >= limits.START_TRIES
+
     with progress("starting"):
-        if not processes.wait_until(lambda: _ready(home), limits.READY_S):
-            raise StoreError(
-                "up", f"not ready after {limits.READY_S:.0f} s", f"see {home.logs}, then: headwater down"
-            )
-    return started
+        processes.wait_until(settled, limits.READY_S)
+    if is_ready:
+        return started
+    if trouble:
+        problem, _, fix = trouble[-1].partition(". Fix: ")
+        raise StoreError("up", problem, fix or f"see {home.logs}")
+    raise StoreError(
+        "up", f"not ready after {limits.READY_S:.0f} s", f"see {home.logs}, then: headwater down"
+    )
 
 
 def _ready(home: Home) -> bool:
-    running = processes.pids(home)
-    return running["ingest"] is not None and client.ask_server(home, "ping", {}) is not None
+    if processes.pids(home)["ingest"] is None:
+        return False
+    try:
+        return client.ask_server(home, "ping", {}) is not None
+    except StoreError:
+        return False  # it ended just now; the supervisor starts it again
+
+
+def log_size(home: Home, role: str) -> int:
+    """Return how long a program's log is, bytes."""
+    path = home.logs / f"{role}.log"
+    return path.stat().st_size if path.exists() else 0
+
+
+def _troubles(home: Home, before: dict[str, int]) -> list[str]:
+    """Return what ended our programs since their logs were so long, but for another one being there already."""
+    found: list[str] = []
+    for role, start in before.items():
+        path = home.logs / f"{role}.log"
+        lines = path.read_bytes()[start:].decode("utf-8", "replace").splitlines() if path.exists() else []
+        mark = f"ERROR {role} ended: "
+        found += [line.partition(mark)[2] for line in lines if mark in line and "already running" not in line]
+    return found
+
+
+def _counted(full: dict[str, Any], text: str) -> str:
+    """Return a line of counts, or that the tables cannot be read."""
+    if full["tables_error"]:
+        return "cannot be read now; why: headwater doctor"
+    return text.format(version=full["embedding_version"] or "none yet", **full)
 
 
 def status_text(full: dict[str, Any]) -> str:
@@ -93,13 +142,13 @@ def status_text(full: dict[str, Any]) -> str:
     rows = [
         ("home", full["home"]),
         ("running", f"{runs}    mode {full['mode']}"),
-        ("events", f"{full['events']:,} in {full['sessions']:,} sessions of {full['projects']:,} projects"),
-        ("vectors", f"{full['vectors']:,} items    version {full['embedding_version'] or 'none yet'}"),
+        ("events", _counted(full, "{events:,} in {sessions:,} sessions of {projects:,} projects")),
+        ("vectors", _counted(full, "{vectors:,} items    version {version}")),
         (
             "jobs",
             f"{jobs['pending']:,} pending, {jobs['processing']:,} processing, {jobs['failed']:,} failed",
         ),
-        ("memories", f"{full['memories']:,}"),
+        ("memories", _counted(full, "{memories:,}")),
         (
             "journal",
             f"{full['journal_lag_bytes']:,} bytes unread    wakes {wakes['watch']:,} watch, {wakes['rescan']:,} rescan",
@@ -107,6 +156,12 @@ def status_text(full: dict[str, Any]) -> str:
         ("problems", f"{full['quarantined']:,} lines quarantined, {full['hook_failures']:,} hook failures"),
     ]
     lines = [f"{name:<10}{value}" for name, value in rows]
+    if full["model_error"]:
+        lines.append(f"{'model':<10}cannot be used; why: headwater doctor")
+    if full["damaged"]:
+        lines.append(
+            f"{'damaged':<10}{len(full['damaged'])} moved aside and made again; see: headwater doctor"
+        )
     if not all(full["running"].values()):
         lines.append("\nStart it with: headwater up")
     return "\n".join(lines)

@@ -43,7 +43,7 @@ class Bench:
 
     def run(self, lines: list[RawLine]) -> None:
         """Take the lines of one session through all steps, as one batch."""
-        made = [normalise(record) for line in lines for record in parse(line)]
+        made = [one for line in lines for record in parse(line) for one in normalise(record)]
         self.settler.record_dropped([one for one in made if isinstance(one, Dropped)])
         drafts = [self.repeats.number_repeats(one) for one in made if isinstance(one, Draft)]
         self.settler.enqueue(self.writer.write_events([self.sessions.on_draft(draft) for draft in drafts]))
@@ -66,7 +66,7 @@ class Bench:
 
     def jobs(self) -> dict[str, str]:
         """Return item id -> content hash of all jobs."""
-        return {job.item_id: job.content_hash for job in self.outbox.pending(100_000)}
+        return {job.item_id: job.content_hash for job in self.outbox.pending_jobs(100_000)}
 
     def close(self) -> None:
         """Close the files."""

@@ -239,7 +239,7 @@ class TestLeases:
                     bench.clock.move(limits.LEASE_S / 2)
                     assert between is not None
                     between()
-                    taken.append(len(bench.outbox.claim("thief", 9, bench.encoder.version)))
+                    taken.append(len(bench.outbox.claim_jobs("thief", 9, bench.encoder.version)))
                 return super().encode_documents(texts)
 
         assert bench.run(Slow()).succeeded == 2

@@ -121,7 +121,7 @@ def test_call_and_result_have_one_id() -> None:
         payload("UserPromptSubmit", prompt="x"),
         payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}),
         payload("Stop", last_assistant_message="x"),
-        payload("SessionStart", source="startup"),
+        payload("SessionStart", source="resume"),
         payload("PreCompact", trigger="auto"),
         payload("PreCompact", trigger="auto", prompt_id="p1"),
         payload("TaskCreated", task_subject="x"),
@@ -171,7 +171,7 @@ def test_imported_fact_is_counted_in_its_own_file() -> None:
 )
 def test_unusable_payload_is_quarantined_with_its_reason(line: dict[str, Any], reason: str) -> None:
     """A payload that names no event or session, or is none, is kept aside."""
-    found = normalise(parse(raw(json.dumps(line).encode()))[0])
+    [found] = normalise(parse(raw(json.dumps(line).encode()))[0])
     assert isinstance(found, Dropped)
     assert (found.fate, found.position) == (Fate.QUARANTINED, Position("f@1", 0))
     assert reason in found.reason
@@ -185,7 +185,7 @@ def test_quarantine_names_the_imported_file() -> None:
 def test_bad_line_is_quarantined() -> None:
     """A line that is no envelope keeps its place, reason and beginning."""
     bad = BadLine(Position("f", 3), "why", "text")
-    assert normalise(bad) == Dropped(Position("f", 3), Fate.QUARANTINED, "why", "text")
+    assert normalise(bad) == [Dropped(Position("f", 3), Fate.QUARANTINED, "why", "text")]
 
 
 def test_noise_keeps_its_reason() -> None:

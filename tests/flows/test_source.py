@@ -175,6 +175,7 @@ def test_stop_ends_the_source(bench: Bench) -> None:
     reader = bench.reader()
     assert texts(reader) == [b"a"]
     bench.write("b\n")
+    assert isinstance(bench.config.stop, threading.Event)
     bench.config.stop.set()
     with pytest.raises(StopIteration):
         reader.lines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 from world import World
 
+from headwater.flows.archive_run import run_archive
 from headwater.flows.embed_run import run_embed
 from headwater.flows.ingest_run import IngestOptions, run_ingest
+from headwater.flows.reprocess_run import ReprocessOptions, reprocess
 from headwater.schemas.clock import FakeClock
 from headwater.schemas.errors import HeadwaterError
 from headwater.storage.embedder import load
@@ -34,8 +37,15 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def work(world: World, clock: FakeClock) -> None:
-    """Read everything, embed everything; the clock goes on so that no job waits for its next try."""
+    """Read everything, embed everything; the clock goes on so that no job waits for its next try.
+
+    Half of the worlds seal what was read, so that sessions wake up; some build a new generation each time.
+    """
     run_ingest(world.home, IngestOptions(active_version(world.home), until_idle=True, clock=clock))
+    if world.seed % 2:
+        run_archive(world.home, older_than_s=-math.inf, clock=clock)
+    if world.seed % 8 in {2, 3}:
+        reprocess(world.home, ReprocessOptions(keep=0, clock=clock))
     for _ in range(4):
         clock.move(120)
         run_embed(world.home, load(resolve("test-hash", world.home)), owner="sim", clock=clock)

@@ -82,7 +82,7 @@ def test_a_missing_home_is_not_made_by_a_reader(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (f"{FORMAT_VERSION + 1}\n", "Fix: update headwater"),
-        (f"{FORMAT_VERSION - 1}\n", "Fix: use the version of headwater that wrote this home"),
+        (f"{FORMAT_VERSION - 1}\n", "Fix: run: headwater migrate"),
         ("one\n", f"Fix: write {FORMAT_VERSION} into it"),
         ("", f"Fix: write {FORMAT_VERSION} into it"),
         ("١\n", f"Fix: write {FORMAT_VERSION} into it"),

@@ -36,11 +36,11 @@ def make_calls(outbox: Outbox, clock: FakeClock) -> dict[str, Callable[[str, str
     return {
         "enqueue": lambda item, _: outbox.enqueue_batch([request(item)]),
         "change": lambda item, _: outbox.enqueue_batch([request(item, f"h{next(content)}")]),
-        "claim": lambda _, owner: outbox.claim(owner, 1, V),
+        "claim": lambda _, owner: outbox.claim_jobs(owner, 1, V),
         "done": lambda item, owner: outbox.mark_done(owner, [NAMES[item]]),
         "fail": lambda item, owner: outbox.mark_failed(owner, NAMES[item], "bad"),
         "renew": lambda item, owner: outbox.renew(owner, [NAMES[item]]),
-        "recover": lambda *_: outbox.recover_expired(),
+        "recover": lambda *_: outbox.recover_stuck(),
         "reconcile": lambda *_: outbox.reconcile_failed(),
         "wait": lambda *_: clock.move(1),
         "expire": lambda *_: clock.move(limits.LEASE_S),
@@ -65,7 +65,7 @@ def test_no_other_moves_are_made(
     before: dict[str, Job] = {}
     for call, item, owner in steps:
         calls[call](item, owner)
-        after = {name: found for name in NAMES.values() if (found := outbox.get(name)) is not None}
+        after = {name: found for name in NAMES.values() if (found := outbox.get_job(name)) is not None}
         assert before.keys() <= after.keys()
         for name, new in after.items():
             assert name not in before or is_allowed(call, before[name].status, new.status)
@@ -82,7 +82,7 @@ from pathlib import Path
 from headwater.storage.outbox import Outbox
 outbox = Outbox(Path(sys.argv[1]))
 sys.stdin.read()
-while jobs := outbox.claim(sys.argv[2], 7, "v1"):
+while jobs := outbox.claim_jobs(sys.argv[2], 7, "v1"):
     for job in jobs:
         print(job.job_id)
     assert outbox.mark_done(sys.argv[2], [job.job_id for job in jobs]) == len(jobs)

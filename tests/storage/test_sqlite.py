@@ -140,7 +140,7 @@ def test_a_failed_opening_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_damaged_file_is_named_with_the_fix(tmp_path: Path) -> None:
-    """Bytes that are no database, or one whose pages are broken: deleting is the way out, with the log beside it."""
+    """Bytes that are no database, or one whose pages are broken: the error says the way out."""
     path = tmp_path / "a.sqlite"
     database = Database(path, SCHEMA)
     with database.transaction() as connection:
@@ -149,7 +149,7 @@ def test_damaged_file_is_named_with_the_fix(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4096 * 2 :] = b"\xa5" * (len(data) - 4096 * 2)
     path.write_bytes(data)
-    with pytest.raises(DamagedError, match=r"Fix: stop headwater, delete this file and those beside it"):
+    with pytest.raises(DamagedError, match=r"Fix: run: headwater down, then: headwater up"):
         rows(database)
     database.close()
 

@@ -11,7 +11,8 @@ from headwater.schemas import limits
 from headwater.schemas.columns import EVENTS, Column, TableDef, events_to_arrow, vectors_def
 from headwater.schemas.errors import DamagedError, InputError, StoreError
 from headwater.storage import table_maintenance
-from headwater.storage.tables import LanceStore, last_wins, map_error, quote
+from headwater.storage.table_damage import map_error
+from headwater.storage.tables import LanceStore, last_wins, quote
 
 if TYPE_CHECKING:
     from headwater.storage.tables import LanceTable

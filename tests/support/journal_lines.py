@@ -54,7 +54,8 @@ def told(content: Any, at_s: float = 0.0, offset: int = 0, **fields: Any) -> Dra
     """Return what a payload becomes, by way of a journal line."""
     records = parse(raw(encode(envelope(content, at_s, **fields)), offset))
     assert len(records) == 1
-    return normalise(records[0])
+    [made] = normalise(records[0])
+    return made
 
 
 def drafted(content: Any, at_s: float = 0.0, offset: int = 0, **fields: Any) -> Draft:

@@ -34,7 +34,7 @@ def made(file: Path, value: Any, n: int = 0, importer: HookImporter | None = Non
 
 def draft(line: dict[str, Any]) -> Draft:
     """Return what the flow makes of an envelope."""
-    found = normalise(parse(RawLine("f@1", 0, encode_line(line).rstrip(b"\n")))[0])
+    [found] = normalise(parse(RawLine("f@1", 0, encode_line(line).rstrip(b"\n")))[0])
     assert isinstance(found, Draft), found
     return found
 

@@ -157,9 +157,9 @@ def test_damaged_gzip_is_said(tmp_path: Path, data: bytes) -> None:
         (ENVELOPE | {"v": 2}, Format.UNKNOWN),
         ({"received_at_ns": 1, "payload": HOOK}, Format.STAMPED),
         (HOOK, Format.HOOK),
-        ({"uuid": "u", "sessionId": "s", "type": "user"}, Format.TRANSCRIPT),
-        ({"type": "summary", "summary": "x", "leafUuid": "u"}, Format.TRANSCRIPT),
-        ({"timestamp": "t", "type": "session_meta", "payload": {}}, Format.TRANSCRIPT),
+        ({"uuid": "u", "sessionId": "s", "type": "user"}, Format.CLAUDE),
+        ({"type": "summary", "summary": "x", "leafUuid": "u"}, Format.CLAUDE),
+        ({"timestamp": "t", "type": "session_meta", "payload": {}}, Format.CODEX),
         ({"a": 1}, Format.UNKNOWN),
         ("text", Format.UNKNOWN),
         (None, Format.UNKNOWN),
@@ -174,14 +174,12 @@ def test_record_is_told_by_its_keys(value: Any, wanted: Format) -> None:
 def test_file_is_what_most_of_its_known_records_are(tmp_path: Path) -> None:
     """Records that tell nothing do not outvote those that do."""
     lines = [{"type": "file-history-snapshot"}] * 5 + [{"uuid": "u", "sessionId": "s"}] * 2 + [HOOK]
-    assert (
-        file_format(file(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))) is Format.TRANSCRIPT
-    )
+    assert file_format(file(tmp_path, "".join(json.dumps(line) + "\n" for line in lines))) is Format.CLAUDE
 
 
 def test_recorded_transcript_is_recognised() -> None:
     """A transcript in an array is told from hook payloads."""
-    assert file_format(DATA / "hooks_attio" / "chat.json.gz") is Format.TRANSCRIPT
+    assert file_format(DATA / "hooks_attio" / "chat.json.gz") is Format.CLAUDE
     assert file_format(DATA / "hooks_attio" / "pre_tool_use.json.gz") is Format.HOOK
     assert file_format(DATA / "claude_code_live.jsonl.gz") is Format.STAMPED
 

@@ -1,0 +1,15 @@
+"""What is under the errors of the stream engine."""
+
+from __future__ import annotations
+
+from headwater.schemas.errors import HeadwaterError, StoreError
+
+
+def cause_of(error: BaseException, what: str = "ingest flow") -> HeadwaterError:
+    """Return our error from under what Bytewax wraps around it."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, HeadwaterError):
+            return inner
+        inner = inner.__cause__
+    return StoreError(what, f"ended: {error}", "run: headwater doctor")

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.schemas.continuity import Context
+from headwater.schemas.events import Kind
+from headwater.schemas.features import Features
+from headwater.schemas.relevance import recency_at, relevance, share
+
+AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+names = st.lists(st.sampled_from("abcdefgh"), max_size=6).map(tuple)
+
+
+def test_the_formula() -> None:
+    """0.35 recency, 0.45 overlap and 0.2 kind: half a day old, half in common, an answer."""
+    found = relevance(
+        Kind.RESPONSE, Features(("a", "b")), AT, Context(("a", "c", "d")), now=AT + timedelta(hours=12)
+    )
+    assert (found.recency, found.overlap, found.kind) == (0.5, 0.5, 1.0)
+    assert found.score == pytest.approx(0.35 * 0.5 + 0.45 * 0.5 + 0.2)
+
+
+def test_it_is_not_always_one() -> None:
+    """Relevance tells events apart: an old tool call about something else falls below both thresholds."""
+    current = Context(("a",), ("f",), ("E",))
+    fresh = relevance(Kind.PROMPT, Features(("a",)), AT, current, now=AT)
+    stale = relevance(Kind.TOOL, Features((), ("g",)), AT - timedelta(hours=20), current, now=AT)
+    assert fresh.score >= 0.7
+    assert stale.score < 0.5
+
+
+def test_a_short_text_about_the_current_file_counts_in_full() -> None:
+    """Overlap is a share of the smaller side: one file of one that the context holds is all of it."""
+    assert share(["f"], ["f", "g", "h"]) == pytest.approx(1.0)
+    assert share([], ["f"]) == pytest.approx(0.0)
+
+
+def test_what_cannot_be_compared_is_left_out() -> None:
+    """Without a common group the other parts carry all the weight."""
+    found = relevance(Kind.RESPONSE, Features(), AT, Context(("a",)), now=AT)
+    assert found.overlap is None
+    assert found.score == pytest.approx(1.0)
+
+
+def test_recency_halves() -> None:
+    """One for now and for a clock that is ahead, a half after each half-life."""
+    assert recency_at(AT, AT - timedelta(hours=1)) == pytest.approx(1.0)
+    assert recency_at(AT, AT + timedelta(hours=24), 12) == pytest.approx(0.25)
+
+
+@given(st.sampled_from(Kind), names, names, names, names, st.floats(-(10**7), 10**9))
+def test_a_score_is_a_share(  # noqa: PLR0917 - hypothesis hands them over by position
+    kind: Kind,
+    topics: tuple[str, ...],
+    files: tuple[str, ...],
+    known: tuple[str, ...],
+    there: tuple[str, ...],
+    age_s: float,
+) -> None:
+    """Whatever is compared, relevance lies in [0, 1]."""
+    found = relevance(
+        kind, Features(topics, files), AT, Context(known, there), now=AT + timedelta(seconds=age_s)
+    )
+    assert 0.0 <= found.score <= 1.0
