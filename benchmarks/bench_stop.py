@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from common import arguments, percentile, write_result
 
 from headwater.storage.home import Home
-from headwater.storage.locks import is_held
-from headwater.storage.run_files import INGEST_LOCK
+from headwater.storage.run_files import read_ingest_state
 from headwater.surface import capture, client, processes
 
 if TYPE_CHECKING:
@@ -35,10 +34,13 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(prefix="hw-") as folder:
         home = Home.open(Path(folder) / "home")
-        idle_s = [stop_ingest(home) for _ in range(ROUNDS)]
-        with Load(home):
-            busy_s = [stop_ingest(home) for _ in range(ROUNDS)]
-            down_s = [stop_all(home) for _ in range(ROUNDS)]
+        try:
+            idle_s = [stop_ingest(home) for _ in range(ROUNDS)]
+            with Load(home):
+                busy_s = [stop_ingest(home) for _ in range(ROUNDS)]
+                down_s = [stop_all(home) for _ in range(ROUNDS)]
+        finally:
+            processes.stop_all(home)
     result = {
         "rounds": ROUNDS,
         "load_events_per_s": RATE_PER_S,
@@ -54,7 +56,7 @@ def main() -> None:
 def stop_ingest(home: Home) -> float:
     """Return the seconds from SIGTERM until an ingest flow that has run for a moment is gone."""
     worker = processes.spawn(home, "ingest", detached=False)
-    wait_for(lambda: is_held(home.run / INGEST_LOCK))
+    wait_for(lambda: read_ingest_state(home).get("pid") == worker.pid)  # it reads, and does not only start
     time.sleep(1.5)
     start_s = time.perf_counter()
     worker.send_signal(signal.SIGTERM)
@@ -68,7 +70,8 @@ def stop_ingest(home: Home) -> float:
 def stop_all(home: Home) -> float:
     """Return the seconds that stopping supervisor, ingest and server takes."""
     supervisor = processes.spawn(home, "supervisor", detached=True)
-    wait_for(lambda: is_held(home.run / INGEST_LOCK) and client.ask_server(home, "ping", {}) is not None)
+    wait_for(lambda: (client.ask_server(home, "ping", {}) or {}).get("model") is not None)
+    wait_for(lambda: read_ingest_state(home).get("pid") == processes.pids(home)["ingest"])
     time.sleep(1.5)
     start_s = time.perf_counter()
     processes.stop_all(home)

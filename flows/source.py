@@ -64,6 +64,24 @@ class Pace:
         return since_s < limits.TICK_S
 
 
+class Scan:
+    """The journal's files by shard: one look at the folder serves the shards, which all look at about the same time."""
+
+    def __init__(self) -> None:
+        """Look at the first call."""
+        self._at_s: float | None = None
+        self._sizes: list[dict[str, int]] = []
+
+    def sizes(self, folder: Path, shard: int, now_s: float) -> dict[str, int]:
+        """Return name -> size (bytes) of a shard's files, looked at no longer than SCAN_SHARED_S ago."""
+        if self._at_s is None or now_s - self._at_s >= limits.SCAN_SHARED_S:
+            self._sizes = [{} for _ in range(limits.SHARDS)]
+            for name, size in sorted(journal.list_files(folder).items()):
+                self._sizes[shard_of(name)][name] = size
+            self._at_s = now_s
+        return self._sizes[shard]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
     """Where and how to read. `until_idle` ends the source when every complete line has been read.
@@ -81,6 +99,7 @@ class SourceConfig:
     clock: Clock = clock_module.SYSTEM
     archive: Archive | None = None
     is_settled: Callable[[Segment], bool] = lambda _segment: True
+    scan: Scan = field(default_factory=Scan)
 
 
 class ShardReader:
@@ -180,14 +199,15 @@ class ShardReader:
         if not first and now_s - (self._scanned_s or 0.0) < self._config.rescan_s:
             return
         self._scanned_s = now_s
-        sizes = journal.list_files(self._config.folder)
+        sizes = self._config.scan.sizes(self._config.folder, self._shard, now_s)
         for gone in self._cursors.keys() - sizes.keys():
-            if self._is_sealed(gone):
+            # a file that came just after the shared look is not gone
+            if self._is_sealed(gone) or (self._config.folder / gone).exists():
                 continue
             del self._cursors[gone]
             self._config.cursors.pop(gone, None)
-        for name, size in sorted(sizes.items()):
-            if shard_of(name) != self._shard or name in self._waiting:
+        for name, size in sizes.items():
+            if name in self._waiting:
                 continue
             cursor = self._cursors.get(name, Cursor())
             if size != cursor.offset - cursor.base:

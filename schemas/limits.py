@@ -19,6 +19,7 @@ TICK_S = 0.01  # how often a shard looks whether watchfiles named one of its fil
 TICK_IDLE_S = 0.05  # the same when nothing came for a while; a longer tick would stall the other inputs
 QUIET_S = 1.0  # after so long without a line the longer tick is taken: halves what waiting costs
 READ_PACE_S = 0.1  # between two reads that found something: 10 commits a second at most
+SCAN_SHARED_S = 0.5  # one look at the folder serves all shards; they ask one after the other
 RESCAN_S = 5.0  # how often all files are looked at: file events get lost (43 % in new folders)
 WATCH_STEP_MS = 10  # watchfiles: wait this long for more changes
 WATCH_DEBOUNCE_MS = 50  # watchfiles: hold changes at most this long

@@ -85,10 +85,25 @@ def set_up_logging(home: Home, role: str) -> None:
 
 
 def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set."""
+    """Return an event that SIGTERM and SIGINT set, however many come.
+
+    Not in a handler: that runs in the midst of whatever the main thread does, which may be waiting for this very event
+    or be in another handler, with the event's lock in its hands. The number is written to a pipe when the signal comes,
+    also while the main thread is in a library, and a thread of its own sets the event.
+    """
     stop = threading.Event()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: None)
+
+    def wait() -> None:
+        while set(os.read(reading, 64)).isdisjoint({signal.SIGTERM, signal.SIGINT}):
+            continue  # another signal that somebody handles
+        stop.set()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
     return stop
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.flows.source import JournalSource, Pace, ShardReader, SourceConfig
+from headwater.flows.source import JournalSource, Pace, Scan, ShardReader, SourceConfig
 from headwater.flows.watcher import shard_of
 from headwater.schemas import limits
 from headwater.schemas.clock import FakeClock
@@ -108,6 +108,30 @@ def test_file_that_both_find_is_the_watchers(bench: Bench) -> None:
     assert (bench.config.wakes.watch, bench.config.wakes.rescan) == (1, 0)
 
 
+def test_one_look_at_the_folder_serves_all_shards(bench: Bench) -> None:
+    """Shards that ask at about the same time share a look; a later one sees what came since."""
+    bench.write("a\n")
+    scan = Scan()
+    for shard in range(limits.SHARDS):
+        assert scan.sizes(bench.folder, shard, 10.0) == ({NAME: 2} if shard == SHARD else {})
+    bench.write("b\n")
+    assert scan.sizes(bench.folder, SHARD, 10.0 + limits.SCAN_SHARED_S / 2) == {NAME: 2}
+    assert scan.sizes(bench.folder, SHARD, 10.0 + limits.SCAN_SHARED_S) == {NAME: 4}
+
+
+def test_file_that_came_after_the_shared_look_keeps_its_cursor(bench: Bench) -> None:
+    """A new file that was read before a rescan with an older look is not taken for one that went away."""
+    reader = bench.reader()
+    assert texts(reader) == []
+    bench.clock.move(limits.RESCAN_S - 0.1)
+    bench.config.scan.sizes(bench.folder, 0, bench.clock.monotonic_s())
+    bench.write("a\n")
+    assert bench.woken(reader) == [b"a"]
+    bench.clock.move(0.2)
+    assert texts(reader) == []
+    assert reader.state()[NAME][0] == 2
+
+
 def test_torn_line_waits_and_wakes_nobody(bench: Bench) -> None:
     """A last line without its end is not read, and finding it again is no missed event."""
     bench.write("a\nhal")
@@ -190,7 +214,7 @@ def test_state_round_trip_reads_nothing_twice(bench: Bench) -> None:
     state = reader.state()
     assert {type(value) for cursor in state.values() for value in cursor} <= {int, str}
     bench.write("b\n")
-    bench.config = replace(bench.config, cursors={})
+    bench.config = replace(bench.config, cursors={}, scan=Scan())
     again = bench.reader(state)
     assert bench.config.cursors == {NAME: 2}
     assert texts(again) == [b"b"]

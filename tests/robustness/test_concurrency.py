@@ -35,7 +35,7 @@ from headwater.surface.hook import read_failures
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 AGENTS, CALLS = 16, 200
-IMPORTED = 5000
+IMPORTED = 3000
 CYCLES = 20
 LIMIT_S = 90.0
 
@@ -199,6 +199,30 @@ def test_sigterm_ends_with_the_last_snapshot_written(stage: Stage, monkeypatch: 
     run_ingest(stage.home, IngestOptions(active_version(stage.home), until_idle=True))
     assert read == []
     assert stage.fates() == {"event": 520}
+
+
+WAITS = """
+import sys
+from headwater.surface.workers import stop_on_signals
+stop = stop_on_signals()
+print("ready", flush=True)
+while not stop.wait(0.0001):
+    pass
+sys.exit(7)
+"""
+
+
+def test_many_signals_at_once_do_not_hang_it() -> None:
+    """`down` and the supervisor both send SIGTERM: however many come, and whenever, the process ends as it should."""
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            end_s = time.monotonic() + LIMIT_S
+            while child.poll() is None:
+                child.send_signal(signal.SIGTERM)
+                assert time.monotonic() < end_s
+            assert child.returncode == 7
 
 
 @pytest.mark.slow
