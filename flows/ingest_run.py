@@ -38,6 +38,7 @@ from headwater.storage.home import replace_file
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import hold_lock, is_held
 from headwater.storage.outbox import Outbox
+from headwater.storage.panics import panics_as_errors
 from headwater.storage.quarantine import drop_repeats
 from headwater.storage.run_files import HANDOVER_LOCK, INGEST_LOCK, INGEST_STATE
 from headwater.storage.sqlite import Database
@@ -218,9 +219,7 @@ def _run(flow: Dataflow, recovery: Path, epoch_s: float) -> None:
     except (NoPartitionsError, MissingPartitionsError, InconsistentPartitionsError) as error:
         raise _unusable(recovery, error) from error  # before OSError: some of these are one
     except OSError as error:
-        raise StoreError(
-            str(recovery), f"cannot be written: {error}", "free disk space, check permissions"
-        ) from error
+        raise _unwritable(recovery, error) from error
     except BytewaxRuntimeError as error:
         raise cause_of(error) from error
     except RuntimeError as error:  # what the engine says about a snapshot file that it cannot read
@@ -242,8 +241,20 @@ def _prepare(recovery: Path) -> None:
             shutil.rmtree(recovery)
             recovery.mkdir()
             break
-    if not any(recovery.glob("*.sqlite3")):
-        init_db_dir(recovery, 1)  # type: ignore[no-untyped-call]
+    if any(recovery.glob("*.sqlite3")):
+        return
+    try:
+        with panics_as_errors():
+            init_db_dir(recovery, 1)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        shutil.rmtree(recovery, ignore_errors=True)  # what is half made would be taken for snapshots
+        raise _unwritable(recovery, error) from error
+
+
+def _unwritable(recovery: Path, error: Exception) -> StoreError:
+    few_handles = "unable to open" in str(error) or "Too many open files" in str(error)
+    fix = "raise the limit of open files (ulimit -n)" if few_handles else "free disk space"
+    return StoreError(str(recovery), f"cannot be written: {error}", f"{fix}, check permissions, try again")
 
 
 def _unusable(recovery: Path, error: Exception) -> StoreError:

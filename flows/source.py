@@ -6,6 +6,7 @@ them there before they were sealed; one that begins, or whose register does not 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,7 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from headwater.flows.watcher import Watcher, shard_of
 from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
+from headwater.schemas.errors import StoreError
 from headwater.storage import journal
 from headwater.storage.faults import fault_point
 from headwater.storage.journal import Cursor, RawLine, Read
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     from headwater.schemas.clock import Clock
     from headwater.storage.archive import Archive, Segment
+
+log = logging.getLogger(__name__)
 
 # file name -> (offset, head, turn, base, origin) of its cursor: plain, so that old snapshots stay readable
 Shard = dict[str, tuple[int, str, int, int, str]]
@@ -96,6 +100,7 @@ class SourceConfig:
     until_idle: bool = False
     wakes: Wakes = field(default_factory=Wakes)
     cursors: dict[str, int] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)  # files that may not be read, and why
     clock: Clock = clock_module.SYSTEM
     archive: Archive | None = None
     is_settled: Callable[[Segment], bool] = lambda _segment: True
@@ -141,7 +146,9 @@ class ShardReader:
         while self._waiting and len(found) < limits.READ_LINES:
             name = next(iter(self._waiting))
             by_rescan = self._waiting.pop(name)
-            got = self._read(name, self._cursors.get(name))
+            got = self._try_read(name)
+            if got is None:
+                continue
             self._cursors[name] = got.cursor
             self._config.cursors[name] = got.cursor.offset - got.cursor.base
             if got.more:
@@ -169,6 +176,20 @@ class ShardReader:
         if self._archive is None:
             return journal.read(self._config.folder, name, cursor or Cursor())
         return self._archive.read(self._config.folder, name, cursor or self._archive.end(name))
+
+    def _try_read(self, name: str) -> Read | None:
+        """Return the next lines, None for a file that may not be read: the rescan comes back to it."""
+        try:
+            got = self._read(name, self._cursors.get(name))
+        except StoreError as error:
+            if not isinstance(error.__cause__, PermissionError):
+                raise
+            if name not in self._config.unreadable:
+                log.warning("%s", error)
+            self._config.unreadable[name] = str(error)
+            return None
+        self._config.unreadable.pop(name, None)
+        return got
 
     def _look_in(self, archive: Archive, *, fresh: bool) -> None:
         """Note names with sealed lines to read: all in a flow without snapshots, else those it does not know."""
@@ -206,6 +227,7 @@ class ShardReader:
                 continue
             del self._cursors[gone]
             self._config.cursors.pop(gone, None)
+            self._config.unreadable.pop(gone, None)
         for name, size in sizes.items():
             if name in self._waiting:
                 continue

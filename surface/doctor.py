@@ -93,6 +93,10 @@ def _permissions(home: Home) -> Iterator[Check]:
         for path in (home.root, home.journal, home.run, home.logs, *home.journal.glob("*.jsonl"))
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
+    closed = [path for path in home.journal.glob("*.jsonl") if not os.access(path, os.R_OK)]
+    if closed:
+        said = f"{len(closed)} journal files cannot be read, such as {closed[0].name}"
+        yield Check("permissions", "bad", said, f"run: chmod u+rw {home.journal}/*.jsonl")
     if open_to_others:
         said = f"{len(open_to_others)} open to others, such as {open_to_others[0]}"
         yield Check("permissions", "warn", said, f"run: chmod -R go-rwx {home.root}")
@@ -100,7 +104,7 @@ def _permissions(home: Home) -> Iterator[Check]:
         yield Check(
             "permissions", "bad", f"{home.journal} cannot be written", f"run: chmod u+rwx {home.journal}"
         )
-    else:
+    elif not closed:
         yield Check("permissions", "ok", "only you can read the home")
 
 

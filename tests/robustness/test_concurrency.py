@@ -222,7 +222,8 @@ def test_many_signals_at_once_do_not_hang_it() -> None:
             while child.poll() is None:
                 child.send_signal(signal.SIGTERM)
                 assert time.monotonic() < end_s
-            assert child.returncode == 7
+            # a signal that comes when the interpreter has taken its handlers down already ends it by itself
+            assert child.returncode in (7, -signal.SIGTERM)
 
 
 @pytest.mark.slow
