@@ -1,4 +1,4 @@
-"""Write docs/tables.md from `schemas/columns.py`.
+"""Write docs/tables.md from `schemas/columns.py` and `schemas/memory_columns.py`.
 
 `python scripts/gen_tables.py` writes it, `--check` only tells whether it is out of date.
 """
@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.schemas.columns import EVENTS, vectors_def
+from headwater.schemas.memory_columns import (
+    CONTINUITY_LOG,
+    EVENT_THREADS,
+    MEMORIES,
+    REVERSALS,
+    SESSIONS,
+    THREADS,
+    WORKING_SET,
+)
 
 if TYPE_CHECKING:
     from headwater.schemas.columns import TableDef
@@ -26,6 +35,13 @@ _TABLES = (
         "`lance/vectors/<item kind>_vectors_<embedding version>`",
         "One row a chunk of an item; `dim` is that of the embedding version.",
     ),
+    (THREADS, "`lance/gen-N/threads`", "The subjects of a project, one row a thread."),
+    (EVENT_THREADS, "`lance/gen-N/event_threads`", "Which thread each event of a turn belongs to."),
+    (SESSIONS, "`lance/gen-N/sessions`", "What a session was about, written when it ends or falls silent."),
+    (WORKING_SET, "`lance/gen-N/working_set`", "What is active in a project, and what was and has left."),
+    (MEMORIES, "`lance/gen-N/memories`", "Consolidated memories, one row a window of a thread."),
+    (REVERSALS, "`lance/gen-N/reversals`", "Statements that a later one reverses."),
+    (CONTINUITY_LOG, "`lance/gen-N/continuity_log`", "How each turn goes on from what was before it."),
 )
 
 
@@ -33,7 +49,7 @@ def tables_page() -> str:
     """Return the page."""
     parts = [
         "# Tables",
-        "Made by `scripts/gen_tables.py` from `schemas/columns.py`, the one definition of every table. Times are UTC.",
+        "Made by `scripts/gen_tables.py` from `schemas/columns.py` and `schemas/memory_columns.py`, the one definition of every table. Times are UTC.",
     ]
     for definition, place, meaning in _TABLES:
         parts += _table(definition, place, meaning)
