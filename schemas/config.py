@@ -46,9 +46,71 @@ class IngestConfig(_Section):
     epoch_s: float = Field(default=limits.EPOCH_S, gt=0, allow_inf_nan=False)
 
 
-class TokenBudgetConfig(_Section):
-    """Token budget of one answer."""
+class WorkingSetConfig(_Section):
+    """What is active in a project."""
 
+    max_events: int = Field(default=100, ge=1, le=limits.WORKING_SET_MAX)
+    time_window_hours: float = Field(default=24, gt=0, allow_inf_nan=False)
+    min_relevance_score: float = Field(default=0.5, ge=0, le=1)
+
+
+class ConsolidationSection(_Section):
+    """When windows close and what becomes of them; an LLM's text stands beside the extract, never instead of it."""
+
+    trigger_interval_ms: int = Field(default=3_600_000, ge=1000)
+    trigger_event_count: int = Field(default=100, ge=3, le=limits.WINDOW_EVENTS_MAX)
+    trigger_idle_ms: int = Field(default=1_800_000, ge=1000)
+    use_llm_summarization: bool = False
+    llm_url: str = Field(
+        default="", description="an OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1"
+    )
+    llm_model: str = ""
+    llm_timeout_ms: int = Field(default=20_000, ge=100)
+    min_events: int = Field(default=3, ge=1)
+    max_summary_chars: int = Field(default=limits.MEMORY_CHARS, ge=100, le=10 * limits.MEMORY_CHARS)
+    keep_active: int = Field(default=10, ge=0)
+    on_break: bool = True
+    on_session_end: bool = True
+    coherence_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+
+
+class ContinuitySection(_Section):
+    """How a turn is compared with what was before it."""
+
+    min_score_for_seamless: float = Field(default=0.7, ge=0, le=1)
+    min_score_for_topic_shift: float = Field(default=0.4, ge=0, le=1)
+    topic_decay_hours: float = Field(default=48, gt=0, allow_inf_nan=False)
+    type: Literal["thread", "score"] = "thread"
+    empty_groups: Literal["left_out", "zero"] = "left_out"
+    score_without_log: float | None = Field(default=None, ge=0, le=1, description="None: unknown")
+
+
+class ContextSection(_Section):
+    """What is told to the agent in endless mode."""
+
+    min_relevance: float = Field(default=0.7, ge=0, le=1)
+
+
+class EndlessConfig(_Section):
+    """Work that goes on across sessions; all of it is computed in both modes."""
+
+    enabled: bool = False
+    working_set: WorkingSetConfig = WorkingSetConfig()
+    consolidation: ConsolidationSection = ConsolidationSection()
+    continuity: ContinuitySection = ContinuitySection()
+    context: ContextSection = ContextSection()
+
+
+class RetrievalConfig(_Section):
+    """What a hook brings in."""
+
+    max_tokens: int = Field(default=1000, ge=100, le=limits.INJECT_TOKENS_MAX)
+
+
+class TokenBudgetConfig(_Section):
+    """Token budget of one answer; `estimator` "spec" counts four characters as a token."""
+
+    estimator: Literal["script", "spec"] = "script"
     max_total_tokens: int = Field(default=2000, ge=100)
     layer1_per_item: int = Field(default=50, ge=1)
     layer2_per_item: int = Field(default=40, ge=1)
@@ -84,6 +146,8 @@ class Config(BaseSettings):
     mode: Literal["session", "endless"] = "session"
     embedding: EmbeddingConfig = EmbeddingConfig()
     ingest: IngestConfig = IngestConfig()
+    endless: EndlessConfig = EndlessConfig()
+    retrieval: RetrievalConfig = RetrievalConfig()
     progressive_disclosure: ProgressiveDisclosureConfig = ProgressiveDisclosureConfig()
 
     @classmethod

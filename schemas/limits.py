@@ -174,3 +174,10 @@ MEMORY_FILES = 6  # named as changed in a summary
 STATEMENTS_KEPT = 24  # turns of one memory, for seeing later that one was reversed
 MEMORIES_COMPARED = 64  # newest of a project that a new one is compared with
 STATEMENT_CHARS = 800  # of a turn's prompt, and of its answer: a decision is not buried deeper
+
+# --- working set, memory flow and injection ---
+WORKING_SET_MAX = 1_000  # highest setting of the working set's size: each member is compared at each turn
+WINDOW_EVENTS_MAX = 1_000  # highest setting of a window's events: they wait in the flow's state
+INJECT_TOKENS_MAX = (
+    4_000  # highest setting of what a hook brings in: 9,500 characters are the agents' own limit
+)

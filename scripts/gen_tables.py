@@ -49,7 +49,7 @@ def tables_page() -> str:
     """Return the page."""
     parts = [
         "# Tables",
-        "Made by `scripts/gen_tables.py` from `schemas/columns.py` and `schemas/memory_columns.py`, the one definition of every table. Times are UTC.",
+        "Made by `scripts/gen_tables.py` from the one definition of every table, in `schemas/`. Times are UTC.",
     ]
     for definition, place, meaning in _TABLES:
         parts += _table(definition, place, meaning)

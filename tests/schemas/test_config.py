@@ -97,7 +97,7 @@ def test_other_variables_of_ours_are_no_settings(monkeypatch: pytest.MonkeyPatch
             '# note\nmoed = "session"\n',
             2,
             "moed",
-            "unknown key 'moed', wanted one of embedding, ingest, mode",
+            "unknown key 'moed', wanted one of embedding, endless, ingest, mode",
         ),
         (
             "[ingest]\nrescan_s = 3\npace = 1\n",
@@ -177,3 +177,53 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     """A folder in the place of the file is told, not passed over."""
     (tmp_path / "config.toml").mkdir()
     assert "cannot be read" in complaint(tmp_path / "config.toml").problem
+
+
+def test_published_defaults_of_endless_mode() -> None:
+    """Each published key of endless mode is there with its published default."""
+    endless = config.load(None).endless
+    assert endless.model_dump() == {
+        "enabled": False,
+        "working_set": {"max_events": 100, "time_window_hours": 24, "min_relevance_score": 0.5},
+        "consolidation": {
+            "trigger_interval_ms": 3600000,
+            "trigger_event_count": 100,
+            "trigger_idle_ms": 1800000,
+            "use_llm_summarization": False,
+            "llm_url": "",
+            "llm_model": "",
+            "llm_timeout_ms": 20000,
+            "min_events": 3,
+            "max_summary_chars": 1000,
+            "keep_active": 10,
+            "on_break": True,
+            "on_session_end": True,
+            "coherence_weight": 1.0,
+        },
+        "continuity": {
+            "min_score_for_seamless": 0.7,
+            "min_score_for_topic_shift": 0.4,
+            "topic_decay_hours": 48,
+            "type": "thread",
+            "empty_groups": "left_out",
+            "score_without_log": None,
+        },
+        "context": {"min_relevance": 0.7},
+    }
+
+
+@pytest.mark.parametrize(
+    ("variable", "highest"),
+    [
+        ("ENDLESS__WORKING_SET__MAX_EVENTS", limits.WORKING_SET_MAX),
+        ("ENDLESS__CONSOLIDATION__TRIGGER_EVENT_COUNT", limits.WINDOW_EVENTS_MAX),
+        ("RETRIEVAL__MAX_TOKENS", limits.INJECT_TOKENS_MAX),
+    ],
+)
+def test_settings_that_cost_are_bounded(monkeypatch: pytest.MonkeyPatch, variable: str, highest: int) -> None:
+    """The highest value is accepted, one more is refused."""
+    monkeypatch.setenv(f"HEADWATER_{variable}", str(highest))
+    config.load(None)
+    monkeypatch.setenv(f"HEADWATER_{variable}", str(highest + 1))
+    with pytest.raises(ConfigError, match=str(highest)):
+        config.load(None)
