@@ -231,7 +231,12 @@ def journal_name(agent: str, session_id: str) -> str:
 
 
 def append_line(path: str, line: bytes) -> int:
-    """Append a complete line in one write and return the offset at which it starts.
+    """Append a complete line and return the offset at which it starts: see `append_placed`."""
+    return append_placed(path, line)[0]
+
+
+def append_placed(path: str, line: bytes) -> "tuple[int, int]":
+    """Append a complete line in one write and return the offset at which it starts, and the inode of its file.
 
     Creates file (0600) and folders (0700) when missing; links are refused. A short write is completed, or, when
     somebody else wrote in between, followed by a newline and the whole line. Raises OSError when the line is not in the
@@ -247,7 +252,7 @@ def append_line(path: str, line: bytes) -> int:
         end = os.lseek(fd, 0, os.SEEK_CUR)
         if written < len(line):
             end = _complete(fd, line, written, end)
-        return end - len(line)
+        return end - len(line), os.fstat(fd).st_ino
     finally:
         os.close(fd)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from headwater.flows.normalise import ROLLOUT_FORMAT, TRANSCRIPT_FORMAT, told_ti
 from headwater.schemas import clock, limits
 from headwater.schemas.errors import BusyError, InputError, StoreError
 from headwater.schemas.events import Fate
-from headwater.storage import journal
+from headwater.storage.archive import Archive
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import is_held
 from headwater.storage.outbox import Outbox
@@ -26,6 +26,7 @@ from headwater.surface import capture
 from headwater.surface.cleaning import valid_text
 from headwater.surface.importers.codex_log import AGENT as CODEX
 from headwater.surface.importers.hooks import HookImporter
+from headwater.surface.importers.placing import CurrentIds, Places
 from headwater.surface.importers.plan import read_logs, survey
 from headwater.surface.importers.records import Format, file_format, find_files, read_records
 from headwater.surface.importers.run import ImportRun
@@ -39,32 +40,28 @@ if TYPE_CHECKING:
     from headwater.surface.importers.run import LogSurvey, Told
 
 _POLL_S = 0.1
+GONE_S = 5.0  # the same, after which we look whether those lines are still there
 WAIT_S = 120.0  # without any line getting its fate, while a flow runs: then something is wrong there
 
 
 @dataclass(slots=True)
 class Appended:
-    """What was appended: how many lines, and where (journal file name -> start and end offsets, bytes).
+    """What was appended, and where.
 
     `noise` and `copies`: records of agents' logs that were not appended, by reason; they count as noise and duplicates.
     `times_replaced`: records whose time cannot be.
     """
 
-    lines: int = 0
-    spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
     left_out: list[dict[str, str]] = field(default_factory=list)
     noise: Counter[str] = field(default_factory=Counter)
     copies: Counter[str] = field(default_factory=Counter)
     times_replaced: int = 0
 
-    def note(self, name: str, start: int, end: int) -> None:
-        """Note one appended line, joined to the one before when nothing lies between."""
-        spans = self.spans.setdefault(name, [])
-        if spans and spans[-1][1] == start:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-        self.lines += 1
+    @property
+    def lines(self) -> int:
+        """How many lines were appended."""
+        return self.places.lines
 
 
 def append_paths(home: Home, paths: list[Path], wanted: Format | None, progress: Progress) -> Appended:
@@ -121,18 +118,19 @@ def choose_files(
 def opened_run(home: Home) -> Iterator[ImportRun]:
     """Yield the state of an import that knows what earlier ones told."""
     run = ImportRun(home.root)
-    run.captured = lambda session_id: (
-        home.journal / capture.journal_name("claude-code", session_id)
-    ).exists()
+    sealed = set(Archive(home.archive).names())
+
+    def captured(session_id: str) -> bool:
+        name = capture.journal_name("claude-code", session_id)
+        return name in sealed or (home.journal / name).exists()
+
+    run.captured = captured
     if not home.ids_file.exists():
         yield run
         return
-    known = KnownIds(home.ids_file)
-    try:
-        run.told_before = known.logs.told
+    with closing(CurrentIds(home)) as ids:
+        run.told_before = ids.told
         yield run
-    finally:
-        known.close()
 
 
 def log_envelope(one: LogSurvey, told: Told, run: ImportRun) -> dict[str, Any]:
@@ -161,9 +159,7 @@ def _put(home: Home, envelope: dict[str, Any], done: Appended) -> None:
     """Append one envelope to its session's journal file."""
     payload = envelope["payload"]
     name = capture.journal_name(envelope["agent"], session_of(payload) or "unknown")
-    line = capture.encode_line(envelope)
-    start = _append(home.journal / name, line)
-    done.note(name, start, start + len(line))
+    done.places.put(home, name, capture.encode_line(envelope))
 
 
 def session_of(payload: Any) -> str:
@@ -183,31 +179,40 @@ def _time_is_possible(envelope: dict[str, Any]) -> bool:
 
 
 def wait_for_flow(home: Home, appended: Appended, progress: Progress) -> dict[Fate, int]:
-    """Return the fates of the appended lines; runs the flow in this process when none runs. Raises StoreError."""
-    known = KnownIds(home.ids_file)
-    spans = _keyed(home, appended)
+    """Return the fates of the appended lines; runs the flow in this process when none runs.
+
+    Raises StoreError when the flow gets no further, or a journal file with such lines is gone.
+    """
     counts = dict.fromkeys(Fate, 0)
     moved_s = clock.SYSTEM.monotonic_s()
-    try:
+    with closing(CurrentIds(home)) as ids:
         while sum(counts.values()) < appended.lines:
             if not is_held(home.run / INGEST_LOCK):
-                _run_here(home, known, spans, appended.lines, progress)
+                _run_here(home, appended, progress)
             before = sum(counts.values())
-            counts = known.count_fates(spans)
+            known = ids.now()
+            counts = known.count_fates(appended.places.keyed(known))
             progress.update(sum(counts.values()), appended.lines)
             now_s = clock.SYSTEM.monotonic_s()
             if sum(counts.values()) > before:
                 moved_s = now_s
-            elif now_s - moved_s > WAIT_S:
-                done = f"{sum(counts.values())} of {appended.lines} lines"
-                raise StoreError(
-                    "ingest", f"the running flow got no further than {done}", "see: headwater status"
-                )
+            elif now_s - moved_s > GONE_S:
+                _say_why(home, known, appended, sum(counts.values()), now_s - moved_s)
             if sum(counts.values()) < appended.lines:
                 clock.SYSTEM.sleep(_POLL_S)
-    finally:
-        known.close()
     return counts
+
+
+def _say_why(home: Home, known: KnownIds, appended: Appended, done: int, waited_s: float) -> None:
+    """Raise StoreError when lines can get no fate any more, or have waited for too long."""
+    how_far = f"{done} of {appended.lines} lines"
+    gone = appended.places.gone(home, known)
+    if gone is not None:
+        problem = f"was replaced or removed while its lines were read: the flow got {how_far}"
+        fix = "ingest again: what is there already is not counted twice"
+        raise StoreError(str(home.journal / gone), problem, fix)
+    if waited_s > WAIT_S:
+        raise StoreError("ingest", f"the running flow got no further than {how_far}", "see: headwater status")
 
 
 def embed_pending(home: Home, progress: Progress) -> int:
@@ -248,7 +253,7 @@ def count_events(home: Home, appended: Appended) -> int:
         return 0
     known = KnownIds(home.ids_file)
     try:
-        return known.logs.count_new(_keyed(home, appended))
+        return known.logs.count_new(appended.places.keyed(known))
     finally:
         known.close()
 
@@ -273,40 +278,27 @@ def summary(
     }
 
 
-def _append(path: Path, line: bytes) -> int:
-    try:
-        return capture.append_line(str(path), line)
-    except OSError as error:
-        fix = "free disk space and check the permissions, then ingest again: nothing is counted twice"
-        raise StoreError(str(path), f"cannot be written: {error}", fix) from error
-
-
 def _fits(wanted: Format, found: Format) -> bool:
     return wanted is Format.HOOK and found is Format.STAMPED
 
 
-def _keyed(home: Home, appended: Appended) -> list[tuple[str, int, int]]:
-    """Return the spans under the keys that positions carry."""
-    keyed: list[tuple[str, int, int]] = []
-    for name, spans in appended.spans.items():
-        key = journal.Cursor(head=journal.head_of(home.journal / name)).key(name)
-        keyed += [(key, start, end) for start, end in spans]
-    return keyed
-
-
-def _run_here(
-    home: Home, known: KnownIds, spans: list[tuple[str, int, int]], lines: int, progress: Progress
-) -> None:
+def _run_here(home: Home, appended: Appended, progress: Progress) -> None:
     """Run the flow until all is read, showing how far the given lines are; another process may be faster."""
     from headwater.flows.ingest_run import IngestOptions, run_ingest
     from headwater.storage.models import active_version
 
     options = IngestOptions(embedding_version=active_version(home), until_idle=True)
-    with _watched(lambda: progress.update(sum(known.count_fates(spans).values()), lines)):
-        try:
-            run_ingest(home, options)
-        except BusyError:
-            return  # an `up` came in between: its flow does the work
+    with closing(KnownIds(home.ids_file)) as known:
+
+        def look() -> None:
+            done = known.count_fates(appended.places.keyed(known))
+            progress.update(sum(done.values()), appended.lines)
+
+        with _watched(look):
+            try:
+                run_ingest(home, options)
+            except BusyError:
+                return  # an `up` came in between: its flow does the work
 
 
 class _watched:  # noqa: N801 - used like a function

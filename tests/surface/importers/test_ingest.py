@@ -21,6 +21,7 @@ from headwater.storage.tables import LanceStore
 from headwater.surface.console import Progress
 from headwater.surface.importers import ingest
 from headwater.surface.importers.ingest import Appended, append_paths, count_events, summary, wait_for_flow
+from headwater.surface.importers.placing import Places
 from headwater.surface.importers.records import Format
 
 LIVE = DATA / "claude_code_live.jsonl.gz"
@@ -183,15 +184,6 @@ def test_foreign_files_below_a_folder_are_left_out(place: Home, tmp_path: Path) 
     assert bring_in(place, other)["quarantined"] == 1
 
 
-def test_spans_join_neighbours() -> None:
-    """Lines that follow each other are one span; another writer's line between them makes two."""
-    appended = Appended()
-    for start, end in ((0, 10), (10, 20), (35, 40)):
-        appended.note("a", start, end)
-    assert appended.spans == {"a": [(0, 20), (35, 40)]}
-    assert appended.lines == 3
-
-
 def test_missing_path_is_said(place: Home, tmp_path: Path) -> None:
     """A path that is not there is an error before anything is appended."""
     with pytest.raises(InputError, match="check the path"):
@@ -237,6 +229,6 @@ def test_flow_that_does_not_move_is_said(place: Home, monkeypatch: pytest.Monkey
 def test_summary_adds_up() -> None:
     """Lines are the sum of what became of them."""
     counts = {Fate.EVENT: 3, Fate.DUPLICATE: 2, Fate.MERGED: 1, Fate.NOISE: 4, Fate.QUARANTINED: 5}
-    report = summary(Appended(lines=15), counts, 2, 1.23456)
+    report = summary(Appended(Places(lines=15)), counts, 2, 1.23456)
     assert report["lines"] == sum(counts.values())
     assert (report["events"], report["embedded"], report["elapsed_s"]) == (3, 2, 1.235)
