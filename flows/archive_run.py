@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from bytewax.errors import BytewaxRuntimeError
@@ -24,6 +24,7 @@ from headwater.storage.run_files import ARCHIVE_LOCK, ARCHIVE_STATE
 from headwater.storage.tables import LanceStore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from headwater.flows.source import Stop
@@ -41,16 +42,28 @@ def run_archive(
 ) -> ArchiveReport:
     """Seal the journal files that are silent and read, export the closed days; end early when `stop` is set.
 
-    The caller holds INGEST_LOCK. Idempotent; what was sealed is durable on return. Raises BusyError while a reprocess
-    needs the lines to stay where they are, StoreError, DamagedError.
+    The caller holds INGEST_LOCK. Idempotent; what was sealed is durable on return. How it went is left in `run/` for
+    `status` and `doctor`. Raises BusyError while a reprocess needs the lines to stay where they are, StoreError,
+    DamagedError.
     """
-    home = home.pinned()
+    try:
+        report = _run(home.pinned(), older_than_s, stop or threading.Event(), clock, dry_run=dry_run)
+    except BusyError:
+        raise  # whoever holds it will let go: nothing is wrong
+    except HeadwaterError as error:
+        _tell(home, clock, {"error": f"{error.where}: {error.problem}", "fix": error.fix})
+        raise
+    if not dry_run:
+        done = {"files": report.files, "lines": report.lines, "days": report.days, "left": len(report.left)}
+        _tell(home, clock, done)
+    return report
+
+
+def _run(home: Home, older_than_s: float, stop: Stop, clock: Clock, *, dry_run: bool) -> ArchiveReport:
     with hold_lock(home.run / ARCHIVE_LOCK, "archive"), closing(KnownIds(home.ids_file)) as known:
         if not dry_run:
             seal.recover(home)
-        steps = ArchiveSteps(
-            home, known, stop or threading.Event(), clock.now(), older_than_s, dry_run=dry_run
-        )
+        steps = ArchiveSteps(home, known, stop, clock.now(), older_than_s, dry_run=dry_run)
         try:
             run_main(archive_flow(steps))  # type: ignore[no-untyped-call]
         except BytewaxRuntimeError as error:
@@ -80,15 +93,15 @@ def archive_is_due(home: Home, now: datetime) -> bool:
         return True
 
 
-def seal_in_ingest(home: Home, stop: Stop, clock: Clock) -> None:
-    """Run the archive flow and leave in `run/` what it did; what it could not do must not end the ingest process."""
-    told: dict[str, object] = {"at": clock_module.iso(clock.now())}
-    try:
-        report = run_archive(home, stop=stop, clock=clock)
-        told |= {"files": report.files, "lines": report.lines, "days": report.days, "left": len(report.left)}
-    except HeadwaterError as error:
-        told["error"] = str(error)
+def _tell(home: Home, clock: Clock, what: Mapping[str, object]) -> None:
+    told = {"at": clock_module.iso(clock.now()), **what}
     replace_file(home.run / ARCHIVE_STATE, json.dumps(told).encode())
+
+
+def seal_in_ingest(home: Home, stop: Stop, clock: Clock) -> None:
+    """Run the archive flow; what it could not do is told in `run/`, and must not end the ingest process."""
+    with suppress(HeadwaterError):
+        run_archive(home, stop=stop, clock=clock)
 
 
 def recover_archive(home: Home) -> None:

@@ -15,7 +15,7 @@ import re
 import sqlite3
 import tarfile
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import clock, limits
 from headwater.schemas.errors import DamagedError, InputError, StoreError
-from headwater.storage import journal
+from headwater.storage import journal, seal
 from headwater.storage.home import FORMAT_VERSION
 from headwater.storage.publish import TEMPORARY, check_target, published, sealing_stopped, stillness
-from headwater.storage.seal import SEALED
-from headwater.storage.seal import TEMPORARY as TEMPORARY_SEGMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,6 +161,7 @@ def write_backup(
     and in all. Raises InputError, StoreError, DamagedError, BusyError.
     """
     with stillness(home) if with_tables else sealing_stopped(home):
+        _finish_sealing(home)
         return write_still(home, target, now=now, with_tables=with_tables, overwrite=overwrite, update=update)
 
 
@@ -205,11 +204,19 @@ def write_still(
     return BackupReport(target, len(writer.files), content_bytes, target.stat().st_size, with_tables)
 
 
+def _finish_sealing(home: Home) -> None:
+    """Give each line one place before it is copied: a killed archive run leaves some on their way."""
+    with suppress(DamagedError):  # then the copy has both, the damaged one too: whoever reads it is told so
+        seal.recover(home)
+
+
 def _add_journal(writer: _Writer, home: Home, sizes: dict[str, int]) -> None:
     writer.add_lines(f"journal/{journal.CONTROL_NAME}", home.journal / journal.CONTROL_NAME)
     for name, size_bytes in sorted(sizes.items()):
         writer.add_lines(f"journal/{name}", home.journal / name, size_bytes)
-    for path in sorted(home.journal.glob(f"*{SEALED}")):  # left by a crash; whoever reads it next clears up
+    for path in sorted(
+        home.journal.glob(f"*{seal.SEALED}")
+    ):  # somebody has it open, or what it fits is damaged
         writer.add(f"journal/{path.name}", path)
 
 
@@ -224,7 +231,7 @@ def _files(folder: Path) -> Iterator[Path]:
     for at, _, names in os.walk(folder):
         for name in names:
             path = Path(at) / name
-            is_draft = name.startswith(".") and name.endswith(TEMPORARY_SEGMENT)
+            is_draft = name.startswith(".") and name.endswith(seal.TEMPORARY)
             if path.is_file() and not path.is_symlink() and not is_draft:
                 yield path
 

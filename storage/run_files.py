@@ -24,8 +24,17 @@ REPROCESS_LOCK = "reprocess.lock"
 
 def read_ingest_state(home: Home) -> dict[str, Any]:
     """Return what the running or last ingest flow wrote: pid, wakes, cursors; empty when it never ran or tore it."""
+    return _read(home, INGEST_STATE)
+
+
+def read_archive_state(home: Home) -> dict[str, Any]:
+    """Return what the last archive run of the ingest process told: when, files, lines, days, left, error; or empty."""
+    return _read(home, ARCHIVE_STATE)
+
+
+def _read(home: Home, name: str) -> dict[str, Any]:
     try:
-        data = json.loads((home.run / INGEST_STATE).read_text(encoding="utf-8"))
+        data = json.loads((home.run / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}

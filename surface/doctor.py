@@ -19,7 +19,7 @@ from headwater.storage import table_damage
 from headwater.storage.journal import CONTROL_NAME
 from headwater.storage.locks import is_held
 from headwater.storage.mending import damaged
-from headwater.storage.run_files import SUPERVISOR_LOCK, read_ingest_state
+from headwater.storage.run_files import SUPERVISOR_LOCK, read_archive_state, read_ingest_state
 from headwater.surface import failures, processes
 from headwater.surface.status import decided, lag_bytes
 
@@ -172,6 +172,18 @@ def _control(home: Home) -> Iterator[Check]:
         yield Check("control", "ok", said)
 
 
+def _archive(home: Home) -> Iterator[Check]:
+    told = read_archive_state(home)
+    if "error" in told:
+        fix = f"{told.get('fix') or 'see the error'}; then: headwater archive, with the stream down"
+        yield Check("archive", "warn", f"the last run ({told.get('at')}) failed: {told['error']}", fix)
+    elif told:
+        counts = f"{told.get('files', 0):,} files sealed, {told.get('left', 0):,} left in the journal"
+        yield Check("archive", "ok", f"the last run ({told.get('at')}): {counts}")
+    else:
+        yield Check("archive", "ok", "nothing was due yet")
+
+
 def _databases(home: Home) -> Iterator[Check]:
     for path in (home.ids_file, home.outbox_file):
         if not path.exists():
@@ -290,6 +302,7 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _hook_failures,
     _quarantine,
     _control,
+    _archive,
     _databases,
     _tables,
     _damaged,

@@ -13,7 +13,7 @@ from headwater.storage.control import ControlJournal
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.mending import damaged
 from headwater.storage.outbox import Outbox
-from headwater.storage.run_files import read_ingest_state
+from headwater.storage.run_files import read_archive_state, read_ingest_state
 from headwater.surface import failures, processes
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         "quarantined": fates[Fate.QUARANTINED],
         "damaged": [str(path.relative_to(home.root)) for path in damaged(home)],
         "model_error": model_error(home),
+        "archive_error": archive_error(home),
         "journal_lag_bytes": lag_bytes(home, state.get("cursors")),
         "jobs": {
             "pending": jobs.pending,
@@ -91,6 +92,14 @@ def model_error(home: Home) -> str | None:
     except HeadwaterError as error:
         return str(error)
     return None
+
+
+def archive_error(home: Home) -> str | None:
+    """Return why the last archive run failed, with the fix; None when it did not, or there was none."""
+    told = read_archive_state(home)
+    if "error" not in told:
+        return None
+    return f"{told['error']}. Fix: {told.get('fix') or 'run: headwater archive'}"
 
 
 def decided(home: Home) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_tables_come_along_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_nothing_is_sealed_meanwhile(tmp_path: Path) -> None:
-    """While lines move to the archive there is no backup; what a crash left on its way is in it."""
+    """While lines move to the archive there is no backup; what a crash left on its way is put in its place first."""
     home = full_home(tmp_path / "h")
     with hold_lock(home.run / ARCHIVE_LOCK, "x"), pytest.raises(BusyError, match="the archive"):
         write_backup(home, tmp_path / "b.tar.gz", now=NOW)
@@ -79,7 +79,19 @@ def test_nothing_is_sealed_meanwhile(tmp_path: Path) -> None:
     (home.archive / "lines" / ".old.parquet.tmp").write_bytes(b"draft")
     (home.archive / "lines" / ".odd.parquet").write_bytes(b"sealed")
     found = set(members(write_backup(home, tmp_path / "b.tar.gz", now=NOW).file))
-    assert found == TRUTH | {"manifest.json", "journal/old.jsonl.sealed", "archive/lines/.odd.parquet"}
+    assert found == TRUTH | {"manifest.json", "journal/old.jsonl", "archive/lines/.odd.parquet"}
+
+
+def test_what_cannot_be_put_in_its_place_is_taken_as_it_is(tmp_path: Path) -> None:
+    """A file on its way to a damaged segment is in the backup beside it, and neither is touched."""
+    home = full_home(tmp_path / "h")
+    (home.journal / "old.jsonl.sealed").write_bytes(b"{}\n" * 9)
+    segment = home.archive / "lines" / "date=2026-01-05" / "old.jsonl@0123456789ab.0-0-3-1.parquet"
+    segment.write_bytes(b"damaged")
+    found = members(write_backup(home, tmp_path / "b.tar.gz", now=NOW).file)
+    assert found["journal/old.jsonl.sealed"] == b"{}\n" * 9
+    assert found[segment.relative_to(home.root).as_posix()] == b"damaged"
+    assert (home.journal / "old.jsonl.sealed").exists()
 
 
 def test_only_complete_lines_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

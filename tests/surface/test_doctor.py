@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -16,17 +17,21 @@ import pytest
 from program import Program
 from stage import Stage, prompt, spoil
 
+from headwater.flows.archive_run import run_archive
 from headwater.schemas import limits
+from headwater.schemas.errors import BusyError, StoreError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.jobs import JobRequest
+from headwater.storage import seal
 from headwater.storage.locks import hold_lock
 from headwater.storage.mending import set_aside
 from headwater.storage.models import active_version
 from headwater.storage.outbox import Outbox
-from headwater.storage.run_files import INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
+from headwater.storage.run_files import ARCHIVE_LOCK, INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
 from headwater.storage.vectors import VectorStore
 from headwater.surface import failures
 from headwater.surface.doctor import Check, examine, to_json, to_text
+from headwater.surface.status import archive_error
 from headwater.surface.verbs import capture
 
 Spoil = Callable[[Stage, pytest.MonkeyPatch], None]
@@ -92,6 +97,17 @@ def _hook_failed(stage: Stage, patch: pytest.MonkeyPatch) -> None:
 def _quarantined(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     stage.write("s", b"rubbish\n")
     stage.work()
+
+
+def _archive_failed(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    with patch.context() as failing:
+        failing.setattr(seal, "publish", _refused)
+        with pytest.raises(StoreError):
+            run_archive(stage.home, older_than_s=-math.inf)
+
+
+def _refused(*_args: object) -> None:
+    raise StoreError("archive/lines", "no space left on device", "free some space there")
 
 
 def _ids_broken(stage: Stage, patch: pytest.MonkeyPatch) -> None:
@@ -169,6 +185,7 @@ def _wait(stage: Stage, item_id: str) -> None:
         ("lag", _behind, "warn", "not read yet", "headwater up"),
         ("hook", _hook_failed, "warn", "1 hook calls", "permissions"),
         ("quarantine", _quarantined, "warn", "1 lines", "quarantine.jsonl"),
+        ("archive", _archive_failed, "warn", "archive/lines: no space left", "free some space there"),
         ("databases", _ids_broken, "bad", "ids.sqlite", "headwater up"),
         ("databases", _outbox_broken, "bad", "outbox.sqlite", "headwater up"),
         ("tables", _table_broken, "bad", "events: data file", "headwater up"),
@@ -211,6 +228,20 @@ def test_without_cuda(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     _cpu(stage, monkeypatch)
     assert one(stage, "torch").level == "ok"
     assert metadata.version("torch") in one(stage, "torch").said
+
+
+def test_archive_errors_are_told_until_a_run_went_well(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`status` names the last run's error with its fix, `doctor` too; the next good run ends both."""
+    assert archive_error(stage.home) is None
+    _archive_failed(stage, monkeypatch)
+    assert archive_error(stage.home) == ("archive/lines: no space left on device. Fix: free some space there")
+    run_archive(stage.home, older_than_s=-math.inf)
+    assert archive_error(stage.home) is None
+    assert one(stage, "archive").level == "ok"
+    assert "1 files sealed, 0 left" in one(stage, "archive").said
+    with hold_lock(stage.home.run / ARCHIVE_LOCK, "archive"), pytest.raises(BusyError):
+        run_archive(stage.home)  # a reprocess needs the lines where they are: nothing is wrong
+    assert archive_error(stage.home) is None
 
 
 def test_nothing_was_ever_made(home: Path) -> None:
