@@ -42,6 +42,17 @@ _SAID_CJK = (
     r"(?P<after>\s{0,2}[:：=]?\s{0,2}[「『\"'`“‘]?)(?P<bare>[!-&*-Z^-~]{4,128})"
 )
 
+# with which each pattern begins, in lower case
+_SAID_WORDS = ("passw", "passphrase", "pwd", "passcode")
+_ASSIGNMENT_WORDS = (
+    *("passw", "passphrase", "pwd", "pass", "secret", "token", "api", "access", "private", "signing"),
+    *("encryption", "account", "auth", "master", "role", "deploy"),
+)
+_CJK_WORDS = ("비밀번호", "패스워드", "암호", "パスワード", "暗証番号", "密码", "密碼", "口令")
+_ODD = frozenset(
+    "\u017f\u212a"
+)  # long s and the Kelvin sign: a pattern takes them for s and k, `lower` does not
+
 # Words that stand after a name without being its value: types, constants, and what is said about passwords.
 _WORDS = frozenset(
     (  # noqa: SIM905 - a list would take a page
@@ -95,22 +106,22 @@ def redact_value(name: str, text: str) -> str:
 def redact_assignments(text: str) -> str:
     """Replace values of secret names in a text by `[redacted:<kind>]`. Linear in the text; idempotent."""
     lower = text.lower()
-    text = _replace(text, _ASSIGNMENT, _judge_assignment)
+    text = _replace(text, _ASSIGNMENT, _ASSIGNMENT_WORDS, _judge_assignment)
     if "--" in text:
-        text = _replace(text, _FLAG, _judge_flag)
+        text = _replace(text, _FLAG, ("--",), _judge_flag)
     if " is" in lower or " was" in lower:
-        text = _replace(text, _SAID, _judge_said)
+        text = _replace(text, _SAID, _SAID_WORDS, _judge_said)
     if not text.isascii():
-        text = _replace(text, _SAID_CJK, _judge_cjk)
+        text = _replace(text, _SAID_CJK, _CJK_WORDS, _judge_cjk)
     return text
 
 
-def _replace(text: str, source: str, judge: "Judge") -> str:
+def _replace(text: str, source: str, words: "tuple[str, ...]", judge: "Judge") -> str:
     """Replace the values that `judge` calls secrets; it returns kind and end of the value, or None."""
     kept: list[str] = []
     start = 0
-    search = pattern(source).search
-    match = search(text)
+    find = _finder(text, source, words)
+    match = find(0)
     while match:
         verdict = judge(text, match)
         position = match.end("after")  # a value that is no secret may hold another name
@@ -118,8 +129,35 @@ def _replace(text: str, source: str, judge: "Judge") -> str:
             kind, value_start, position = verdict
             kept += [text[start:value_start], f"[redacted:{kind}]"]
             start = position
-        match = search(text, position)
+        match = find(position)
     return "".join([*kept, text[start:]])
+
+
+def _finder(text: str, source: str, words: "tuple[str, ...]") -> "Callable[[int], re.Match[str] | None]":
+    """Return what finds the first match from a position on; positions only grow.
+
+    The pattern is tried where one of the words stands with which it can begin: several times faster than a search.
+    """
+    lower = text.lower()
+    if len(lower) != len(text) or any(char in text for char in _ODD):  # places cannot be told by `lower`
+        search = pattern(source).search
+        return lambda position: search(text, position)
+    found: set[int] = set()
+    for word in words:
+        place = lower.find(word)
+        while place >= 0:
+            found.add(place)
+            place = lower.find(word, place + 1)
+    places = iter(sorted(found))
+    match_at = pattern(source).match
+
+    def find(position: int) -> "re.Match[str] | None":
+        for place in places:
+            if place >= position and (match := match_at(text, place)):
+                return match
+        return None
+
+    return find
 
 
 def _kind(match: "re.Match[str]") -> str:

@@ -5,7 +5,7 @@ placeholder, then a long text is reduced to head and tail with a margin, redacte
 lying across the cut. Standard library only: the hook loads it.
 """
 
-from headwater.surface.redaction import redact_secrets, strip_private
+from headwater.surface.redaction import Signs, redact_secrets, strip_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 CLIP_CHARS = 64 * 1024  # of one string: an agent's context never held more of one tool output
 ENVELOPE_TEXT_CHARS = 256 * 1024  # of all strings of one payload: one call must not fill the journal
 NESTING_MAX = 64  # levels: payloads have about 8
+SIGNS_CHARS = 512 * 1024  # of all texts of a payload that are searched at once for words of secrets
 VALUES_MAX = 10_000  # of one payload: the biggest real one had 700
+NAMES_KEPT = 1_000  # of members, that need not be cleaned again: an import sees a few hundred
 KEY_CHARS = 256  # of one key: longer ones are data in the wrong place
 MARGIN_CHARS = (
     8 * 1024
@@ -41,13 +43,21 @@ def clean_payload(payload: "Any") -> "tuple[Any, dict[str, int]]":
     a container that lost members is listed with its original number of members. Idempotent but for that list. Raises
     TypeError for what is no JSON value.
     """
-    cleaner = _Cleaner(_level(payload))
+    lengths: list[int] = []
+    texts: list[str] = []
+    _measure(payload, lengths, texts, 0)
+    # none when a text was not seen, and when cutting something out could make a word of two halves
+    signs = None
+    if len(lengths) < VALUES_MAX and sum(map(len, texts)) <= SIGNS_CHARS:
+        whole = "\n".join(texts)
+        signs = None if f"<{_CONTEXT}" in whole else Signs(whole)
+    cleaner = _Cleaner(_level(lengths), signs)
     return cleaner.value(payload, "", 0), cleaner.clipped
 
 
 def clean_text(text: str) -> "tuple[str, dict[str, int]]":
     """Clean one text; a cut is listed with the path ""."""
-    cleaner = _Cleaner(CLIP_CHARS)
+    cleaner = _Cleaner(CLIP_CHARS, None)
     return cleaner.text(text, ""), cleaner.clipped
 
 
@@ -61,8 +71,11 @@ def valid_text(text: str) -> str:
 class _Cleaner:
     """One walk over one payload."""
 
-    def __init__(self, level_chars: int) -> None:
-        """Cut each string to `level_chars`."""
+    def __init__(self, level_chars: int, signs: "Signs | None") -> None:
+        """Cut each string to `level_chars`; `signs` of all texts, None when they are not known."""
+        self._signs = signs
+        self._may_be_private = signs is None or signs.private
+        self._harmless = signs is not None and not (signs.private or signs.secrets)
         self.clipped: dict[str, int] = {}
         self._level_chars = level_chars
         self._values_left = VALUES_MAX
@@ -91,13 +104,20 @@ class _Cleaner:
 
     def text(self, text: str, path: str) -> str:
         length = len(text)
-        whole = strip_injected(strip_private(text))
+        if (
+            self._harmless
+            and length <= min(_BASE64_MIN_CHARS, self._level_chars)
+            and self._work_chars_left > 0
+        ):
+            self._work_chars_left -= length
+            return valid_text(text)
+        whole = strip_injected(strip_private(text) if self._may_be_private else text)
         text = _without_base64(whole)
         if len(text) < len(whole):
             self._note(path, length)
         if len(text) <= self._level_chars and self._work_chars_left > 0:
             self._work_chars_left -= len(text)
-            return valid_text(redact_secrets(text))
+            return valid_text(redact_secrets(text, self._signs))
         self._note(path, length)
         if self._work_chars_left <= 0:
             return _marker(length)
@@ -107,27 +127,23 @@ class _Cleaner:
     def _members(self, members: "dict[Any, Any]", path: str, depth: int) -> "dict[str, Any]":
         cleaned: dict[str, Any] = {}
         for name, item in members.items():
-            key = self._key(str(name))
+            key, names_secret = self._key(str(name))
             if self._values_left <= 0 or self._key_chars_left <= 0:
                 self._note(path, len(members))
                 break
             while key in cleaned:
                 key += "'"
             place = f"{path}.{key}" if path else key
-            if name in _OLD_FILE_KEYS and isinstance(item, str) and not members.keys().isdisjoint(_EDIT_KEYS):
+            if name in _OLD_FILE_KEYS and _is_old_file(name, item, members):
                 self._note(place, len(item))
                 cleaned[key] = None
-            elif isinstance(item, str) and _may_name_secret(key):
-                cleaned[key] = self._secret(key, item, place)
+            elif isinstance(item, str):
+                self._values_left -= 1
+                said = self.text(item, place)
+                cleaned[key] = _secret(key, said) if names_secret else said
             else:
                 cleaned[key] = self.value(item, place, depth + 1)
         return cleaned
-
-    def _secret(self, key: str, item: str, place: str) -> str:
-        from headwater.surface import assignments  # few payloads have such keys
-
-        self._values_left -= 1
-        return assignments.redact_value(key, self.text(item, place))
 
     def _items(self, items: "list[Any] | tuple[Any, ...]", path: str, depth: int) -> "list[Any]":
         whole = _joined(items)
@@ -142,15 +158,30 @@ class _Cleaner:
             cleaned.append(self.value(item, f"{path}[{index}]", depth + 1))
         return cleaned
 
-    def _key(self, name: str) -> str:
-        key = name if len(name) <= KEY_CHARS else name[: KEY_CHARS + MARGIN_CHARS]
-        key = valid_text(redact_secrets(strip_private(key)))[:KEY_CHARS]
-        self._key_chars_left -= len(key)
-        return key
+    def _key(self, name: str) -> "tuple[str, bool]":
+        """Return the cleaned name, and whether it may name a secret."""
+        found = _names.get(name)
+        if found is None:
+            key = name if len(name) <= KEY_CHARS else name[: KEY_CHARS + MARGIN_CHARS]
+            key = valid_text(redact_secrets(strip_private(key)))[:KEY_CHARS]
+            found = (key, _may_name_secret(key))
+            if len(_names) < NAMES_KEPT and name == key:
+                _names[name] = found
+        self._key_chars_left -= len(found[0])
+        return found
 
     def _note(self, path: str, length: int) -> None:
         if len(self.clipped) < CLIPPED_MAX or path in self.clipped:
             self.clipped.setdefault(path, length)
+
+
+def _secret(key: str, said: str) -> str:
+    from headwater.surface import assignments  # few payloads have such keys
+
+    return assignments.redact_value(key, said)
+
+
+_names: "dict[str, tuple[str, bool]]" = {}  # cleaned before: the names of payloads are few, and the same each time
 
 
 def _may_name_secret(key: str) -> bool:
@@ -171,10 +202,8 @@ def _joined(items: "list[Any] | tuple[Any, ...]") -> str | None:
     return text if spans else None
 
 
-def _level(payload: "Any") -> int:
+def _level(lengths: "list[int]") -> int:
     """Return the length that strings are cut to so that all together keep within ENVELOPE_TEXT_CHARS."""
-    lengths: list[int] = []
-    _measure(payload, lengths, 0)
     if sum(lengths) <= ENVELOPE_TEXT_CHARS:
         return CLIP_CHARS
     left = ENVELOPE_TEXT_CHARS
@@ -187,21 +216,32 @@ def _level(payload: "Any") -> int:
     return CLIP_CHARS
 
 
-def _measure(value: "Any", lengths: "list[int]", depth: int) -> None:
-    """Collect the lengths that the strings will have at most; other values count as 0."""
+def _measure(value: "Any", lengths: "list[int]", texts: "list[str]", depth: int) -> None:
+    """Collect all texts, names too, and the lengths that they will have at most; other values count as 0."""
     if len(lengths) >= VALUES_MAX or depth > NESTING_MAX:
         return
     if isinstance(value, str):
-        lengths.append(_MARKER_CHARS if _looks_like_base64(value) else min(len(value), CLIP_CHARS))
+        texts.append(value)
+        length = len(value)
+        if length > _BASE64_MIN_CHARS:
+            length = _MARKER_CHARS if _looks_like_base64(value) else min(length, CLIP_CHARS)
+        lengths.append(length)
         return
     lengths.append(0)
     if isinstance(value, dict):
         for name, item in value.items():
-            if name not in _OLD_FILE_KEYS:
-                _measure(item, lengths, depth + 1)
+            texts.append(str(name))
+            if name not in _OLD_FILE_KEYS or not _is_old_file(name, item, value):
+                _measure(item, lengths, texts, depth + 1)
     elif isinstance(value, list | tuple):
         for item in value:
-            _measure(item, lengths, depth + 1)
+            _measure(item, lengths, texts, depth + 1)
+
+
+def _is_old_file(name: "Any", item: "Any", members: "dict[Any, Any]") -> bool:
+    """Whether a member is the whole file before an edit."""
+    named = name in _OLD_FILE_KEYS and isinstance(item, str)
+    return named and not members.keys().isdisjoint(_EDIT_KEYS)
 
 
 def strip_injected(text: str) -> str:

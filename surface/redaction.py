@@ -124,43 +124,84 @@ def strip_private(text: str) -> str:
     return "".join(kept)
 
 
-def redact_secrets(text: str) -> str:
-    """Replace secrets by `[redacted:<family>]`; private tags are not looked at."""
+class Signs:
+    """Which words of secrets and private tags occur in a text: in no part of it can any other occur.
+
+    Looking for them once in all texts of a payload is several times faster than in each of its fifty.
+    """
+
+    __slots__ = (
+        *("authorization", "bearer", "curl", "families", "jwt", "keys", "names", "private", "secrets"),
+        *("stored", "url"),
+    )
+
+    def __init__(self, text: str) -> None:
+        """Look at a text; parts joined by line ends are as good as one."""
+        lower = text.lower()
+        self.private = "private" in lower
+        self.keys = "-----" in text and "PRIVATE KEY" in text
+        found = [(family, [w for w in words if w in text], source) for family, words, source in _FAMILIES]
+        self.families = [one for one in found if one[1]]
+        self.jwt = ".eyJ" in text
+        self.url = "://" in text and "@" in text
+        self.authorization = "authorization" in lower
+        self.bearer = "bearer" in lower
+        self.curl = "curl" in lower and ("-u" in text or "--user" in text)
+        self.stored = "_auth" in text or '"auth"' in text
+        # what stands for a key block has a word of these itself
+        self.names = [word for word in _NAME_WORDS if self.keys or word in lower]
+        credentials = self.url or self.authorization or self.bearer or self.curl or self.stored
+        self.secrets = self.keys or self.jwt or credentials or bool(self.families or self.names)
+
+
+def redact_secrets(text: str, signs: "Signs | None" = None) -> str:
+    """Replace secrets by `[redacted:<family>]`; private tags are not looked at.
+
+    `signs`: of a text that holds this one; without them it is looked at itself.
+    """
     if len(text) < 4:  # shorter than any secret with its name
         return text
-    if "-----" in text and "PRIVATE KEY" in text:
+    signs = signs or Signs(text)
+    if not signs.secrets:
+        return text
+    if signs.keys and "-----" in text and "PRIVATE KEY" in text:
         text = _redact_keys(text)
-    for family, words, source in _FAMILIES:
+    for family, words, source in signs.families:
         for word in words:
             if word in text:
                 text = pattern(source).sub(f"[redacted:{family}]", text)
                 break
-    if ".eyJ" in text:
+    if signs.jwt and ".eyJ" in text:
         text = _redact_jwt(text)
-    return _redact_credentials(text)
+    return _redact_credentials(text, signs)
 
 
-def _redact_credentials(text: str) -> str:
+def _redact_credentials(text: str, signs: Signs) -> str:
     lower = text.lower()
-    if "://" in text and "@" in text:
+    if signs.url and "://" in text and "@" in text:
         text = pattern(_URL_CREDENTIALS).sub(r"\1[redacted:url_password]", text)
-    if "authorization" in lower:
+    if signs.authorization and "authorization" in lower:
         text = pattern(_AUTHORIZATION).sub(r"\1[redacted:authorization]", text)
-    if "bearer" in lower:
+    if signs.bearer and "bearer" in lower:
         text = pattern(_BEARER).sub(r"\1[redacted:authorization]", text)
-    if "curl" in lower and ("-u" in text or "--user" in text):
+    if signs.curl and "curl" in lower and ("-u" in text or "--user" in text):
         text = pattern(_CURL_USER).sub(r"\1[redacted:password]", text)
-    if "_auth" in text or '"auth"' in text:
+    if signs.stored and ("_auth" in text or '"auth"' in text):
         text = pattern(_STORED_AUTH).sub(r"\1[redacted:authorization]", text)
-    if any(word in lower for word in _NAME_WORDS):
-        from headwater.surface import assignments  # most texts have no such name
-
-        if "login" in lower:
-            text = pattern(_NETRC).sub(r"\1[redacted:password]", text)
-        if "</" in text:
-            text = pattern(_ELEMENT).sub(r"\1[redacted:secret]", text)
-        text = assignments.redact_assignments(text)
+    for word in signs.names:
+        if word in lower:
+            return _redact_named(text, lower)
     return text
+
+
+def _redact_named(text: str, lower: str) -> str:
+    from headwater.surface import assignments  # most texts have no such name
+
+    if "login" in lower:
+        text = pattern(_NETRC).sub(r"\1[redacted:password]", text)
+    if "</" in text:
+        text = pattern(_ELEMENT).sub(r"\1[redacted:secret]", text)
+    return assignments.redact_assignments(text)
 
 
 _NAME_WORDS = (

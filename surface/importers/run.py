@@ -43,6 +43,7 @@ class ImportRun:
         self.told_before = told_before
         self._told: dict[str, str] = {}
         self._projects: dict[str, tuple[str, str]] = {}
+        self._ours: dict[str, bool] = {}
         self.begun: set[str] = set()  # sessions whose start was told
         self.cleared: dict[str, str] = {}  # session -> the one that a person cleared before it
         self.captured: Callable[[str], bool] = lambda _: False  # whether the journal has a session
@@ -67,7 +68,10 @@ class ImportRun:
 
     def is_ours(self, folder: str) -> bool:
         """Return whether a folder lies in our home: nobody works there but our own processes."""
-        return guards.inside(self._home, folder)
+        found = self._ours.get(folder)
+        if found is None:
+            found = self._ours[folder] = guards.inside(self._home, folder)
+        return found
 
 
 @dataclass(slots=True)
