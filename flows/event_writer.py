@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from headwater.flows.fork_copies import ForkCopies
 from headwater.flows.merge import merge
 from headwater.schemas import clock as clock_module
 from headwater.schemas.columns import event_from_row, events_to_arrow
@@ -19,6 +20,7 @@ from headwater.schemas.jobs import JobRequest
 from headwater.storage.faults import fault_point
 from headwater.storage.known_ids import Known
 from headwater.storage.log_register import Clearing
+from headwater.storage.tables import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +44,7 @@ class Written:
     events: tuple[Event, ...] = ()  # new, merged, or not known to have got their job
     parts: dict[str, Part] = field(default_factory=dict)
     fates: dict[Position, Fate] = field(default_factory=dict)
-    told: tuple[str, ...] = ()  # lines of agents' own logs that these settle
+    gone: tuple[str, ...] = ()  # ids of rows that were taken out: copies whose originals came
 
 
 class RepeatCounter:
@@ -81,6 +83,7 @@ class EventWriter:
         """Make the register agree with the table first: see `reconcile`."""
         self._table = table
         self._known = known
+        self._copies = ForkCopies(table, known)
         self._open: dict[Position, Fate] = {}  # of lines whose last fact is not here yet
         self.complete = self.reconcile()
 
@@ -111,11 +114,13 @@ class EventWriter:
         drafts = [draft for draft in drafts if draft.position not in settled]
         if not drafts:
             return []
+        copies = self._copies.settle(drafts)
+        self._take_out(copies.gone)
         links = self._links(drafts)
         known = self._known.lookup(list(dict.fromkeys([*(draft.event.id for draft in drafts), *links])))
         batch = _Batch(known, self._stored(drafts, known, links), self._open)
-        for draft in drafts:
-            batch.take(draft)
+        for n, draft in enumerate(drafts):
+            batch.take(draft, is_told=n in copies.told)
         batch.link(links)
         # noted with what the first line tells alone: after a crash, the lines behind it are merged once more
         self._known.forget(id_ for id_ in batch.first if id_ in known)
@@ -125,7 +130,16 @@ class EventWriter:
         fault_point("ingest.added")
         self._table.upsert(events_to_arrow(batch.changed()))
         fault_point("ingest.upserted")
-        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates, tuple(batch.told))]
+        self._known.logs.note(batch.told)  # not later: the next batch may hold copies of these
+        gone = tuple(sorted(copies.gone))
+        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates, gone)]
+
+    def _take_out(self, ids: set[str]) -> None:
+        """Delete rows of copies: from the register first, so that a crash in between leaves rows to delete again."""
+        if ids:
+            self._known.retract(ids)
+            self._table.delete(f"id IN ({', '.join(quote(id_) for id_ in sorted(ids))})")
+            self._copies.forget(ids)
 
     def _links(self, drafts: Sequence[Draft]) -> dict[str, str]:
         """Return event id of a session's start -> session before it, for those that a person cleared."""
@@ -165,9 +179,10 @@ class _Batch:
         self.fates: dict[Position, Fate] = {}
         self.told: list[str] = []
 
-    def take(self, draft: Draft) -> None:
-        """Take a fact in; its line gets the best fate of its facts, with the last of them."""
-        fate = min(self._fate(draft), self._waiting.pop(draft.position, Fate.DUPLICATE), key=_BEST.index)
+    def take(self, draft: Draft, *, is_told: bool = False) -> None:
+        """Take a fact in, unless it is told otherwise; its line gets the best fate of its facts, with the last."""
+        own = Fate.DUPLICATE if is_told else self._fate(draft)
+        fate = min(own, self._waiting.pop(draft.position, Fate.DUPLICATE), key=_BEST.index)
         if not draft.last:
             self._waiting[draft.position] = fate
             return
@@ -249,8 +264,10 @@ class Settler:
         for written in batches:
             if self._version is not None:
                 self._outbox.enqueue_batch(entry_requests(written.events, self._version))
+            if written.gone:
+                self._outbox.remove(ItemKind.ENTRY, written.gone)
+                self._outbox.ask_to_reconcile()  # their vectors go as well
             fault_point("ingest.enqueued")
-            self._known.logs.note(written.told)
             self._known.settle(written.parts, written.fates)
             fault_point("ingest.settled")
         if batches:

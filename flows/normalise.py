@@ -54,7 +54,7 @@ def told_time(told: str, received_at_ns: int) -> datetime | None:
 class _Line:
     """What all facts of one record have in common."""
 
-    __slots__ = ("agent_id", "cwd", "session_id", "timestamp", "told", "turn_id")
+    __slots__ = ("agent_id", "copy_line", "copy_of", "cwd", "session_id", "timestamp", "told", "turn_id")
 
     def __init__(
         self, session_id: str, *, agent_id: str | None, turn_id: str | None, cwd: str | None
@@ -64,7 +64,7 @@ class _Line:
         self.turn_id = turn_id
         self.cwd = cwd
         self.timestamp: str | None = None  # None: the record's receipt is its time
-        self.told = ""
+        self.told = self.copy_of = self.copy_line = ""
 
 
 def _from_hook(record: Envelope, payload: dict[str, Any]) -> list[Draft | Dropped]:
@@ -120,7 +120,9 @@ def _from_log(
     if isinstance(found, str):
         return [Dropped(record.position, Fate.NOISE, found)]
     line.timestamp = claude_hooks.text(payload.get("timestamp"))
-    line.told = claude_hooks.text(claude_transcripts.notes_of(payload).get("line"))
+    notes = claude_transcripts.notes_of(payload)
+    line.told = claude_hooks.text(notes.get("line"))
+    line.copy_of, line.copy_line = (claude_hooks.text(notes.get(name)) for name in ("copy_of", "copy_line"))
     # the beginning of a session stands before the line that it was told with
     first = -1 if found and found[0].kind is Kind.SESSION_START and len(found) > 1 else 0
     made: list[Draft | Dropped] = [_draft(record, line, fact, n) for n, fact in enumerate(found, first)]
@@ -160,7 +162,7 @@ def _draft(record: Envelope, line: _Line, fact: claude_hooks.Fact, n: int) -> Dr
         files=fact.files,
         parent_id=_parent(record.agent, line.session_id, line.turn_id, fact.kind),
         parts=fact.part,
-        meta=fact.meta | replaced,
+        meta=fact.meta | replaced | ({"copy_of": line.copy_of} if line.copy_of else {}),
     )
     if (
         line.timestamp is not None
@@ -174,6 +176,8 @@ def _draft(record: Envelope, line: _Line, fact: claude_hooks.Fact, n: int) -> Dr
         occurrence=occurrence,
         delivery=str(fact.part.value),
         told=line.told,
+        copy_of=line.copy_of,
+        copy_line=line.copy_line,
     )
 
 

@@ -170,7 +170,8 @@ class Draft:
     `occurrence` is None when `event.id` is final; else the id is derived from it and from the count of equal facts in
     `source_file` before this one. `delivery` tells a call's announcement from its result: each is counted apart.
     One journal line can hold several facts: `last` marks the last of them, with which the line gets its fate. `told`
-    names the transcript line behind it, so that an importer need not bring it in again.
+    names the transcript line behind it, so that an importer need not bring it in again. `copy_of` and `copy_line`: the
+    session, and the line of its log, that a fork copied this from.
     """
 
     position: Position
@@ -181,6 +182,8 @@ class Draft:
     delivery: str = ""
     last: bool = True
     told: str = ""
+    copy_of: str = ""
+    copy_line: str = ""
 
 
 @dataclass(frozen=True, slots=True)

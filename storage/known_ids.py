@@ -165,6 +165,17 @@ class KnownIds:
                 )
                 connection.execute("DELETE FROM ids WHERE id = ?", (id_,))
 
+    def retract(self, ids: Iterable[str]) -> None:
+        """Drop ids whose rows go because others tell the same facts: the lines that brought them told nothing new."""
+        with self._transaction() as connection:
+            for id_ in ids:
+                connection.execute(
+                    "UPDATE lines SET fate = ? WHERE (file_id, offset) ="
+                    " (SELECT file_id, offset FROM ids WHERE id = ?)",
+                    (Fate.DUPLICATE.value, id_),
+                )
+                connection.execute("DELETE FROM ids WHERE id = ?", (id_,))
+
     def unsettle(self, ids: Iterable[str], positions: Iterable[Position]) -> None:
         """Drop ids and the fates of lines, all at once: those lines will be read as if for the first time."""
         with self._transaction() as connection:
@@ -233,7 +244,7 @@ class KnownIds:
     def clear(self) -> None:
         """Forget everything, as in a new file; those who have the file open see it empty."""
         with self._transaction() as connection:
-            for table in ("ids", "lines", "occurrences", "files", "told", "clearings"):
+            for table in ("ids", "lines", "occurrences", "files", "told", "clearings", "copies"):
                 connection.execute(f"DELETE FROM {table}")
         self._file_ids.clear()
 

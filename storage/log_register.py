@@ -1,4 +1,4 @@
-"""What imports need to know of earlier ones: lines of agents' own logs that were told, and sessions that were cleared.
+"""What imports need to know of earlier ones: lines of agents' own logs, cleared sessions, and what forks copied.
 
 A part of the register of known ids, and as disposable: it is made again from the journal.
 """
@@ -21,6 +21,10 @@ CREATE TABLE IF NOT EXISTS clearings (
     agent TEXT NOT NULL, cwd TEXT NOT NULL, kind TEXT NOT NULL, at_us INTEGER NOT NULL, session TEXT NOT NULL,
     event_id TEXT NOT NULL, PRIMARY KEY (agent, cwd, kind, at_us, session)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS copies (
+    mark TEXT NOT NULL, event_id TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (mark, event_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS copies_event ON copies (event_id);
 """
 _GAP_US = int(limits.CLEAR_GAP_S * 1_000_000)
 
@@ -55,6 +59,33 @@ class LogRegister:
         """Return whether a line was told before."""
         with self._db.reading() as connection:
             return connection.execute("SELECT 1 FROM told WHERE key = ?", (key,)).fetchone() is not None
+
+    def has_copies(self) -> bool:
+        """Return whether any event is a copy that a fork holds."""
+        with self._db.reading() as connection:
+            return connection.execute("SELECT 1 FROM copies LIMIT 1").fetchone() is not None
+
+    def note_copy(self, event_id: str, session_id: str, marks: Iterable[str]) -> None:
+        """Record that an event is a copy, and by which marks its original is known. Idempotent."""
+        with self._db.transaction() as connection:
+            connection.executemany(
+                "INSERT INTO copies VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(mark, event_id, session_id) for mark in marks],
+            )
+
+    def copies_of(self, marks: Iterable[str], *, but: str = "") -> dict[str, str]:
+        """Return event id -> session of the copies known by any of the marks, those of the session `but` left out."""
+        found: dict[str, str] = {}
+        with self._db.reading() as connection:
+            for mark in marks:
+                rows = connection.execute("SELECT event_id, session FROM copies WHERE mark = ?", (mark,))
+                found |= {row[0]: row[1] for row in rows if row[1] != but}
+        return found
+
+    def drop_copies(self, ids: Iterable[str]) -> None:
+        """Forget copies whose rows are gone. Idempotent."""
+        with self._db.transaction() as connection:
+            connection.executemany("DELETE FROM copies WHERE event_id = ?", [(id_,) for id_ in ids])
 
     def cleared(self, ends: Iterable[Clearing], starts: Iterable[Clearing]) -> dict[str, str]:
         """Record ends and starts, and return event id of a start -> session that it goes on from, for pairs with these.

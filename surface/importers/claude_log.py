@@ -57,6 +57,8 @@ def survey(path: Path) -> LogSurvey:
         origin = _origin(line)
         if origin and session_id and origin != session_id:
             found.copied_from, found.copied_until = origin, record.offset
+        elif found.copied_from and session_id and at and is_time(at) and at < found.first_at:
+            found.copied_until = record.offset  # older than the fork, whose first line has its own time
     return found
 
 
@@ -118,20 +120,30 @@ class ClaudeLog:
         if reason is not None:
             self._note_turn(line, session_id)
             return Told(record, reason=reason, session_id=session_id, at=at)
-        copy = self._copy(record, line, session_id)
-        kept = self._noted(line, session_id, copy=copy is not None)
-        if copy is not None:
-            if copy != session_id and (copy or record.offset <= self._found.copied_until):
-                self._copied[session_id] = (copy or self._found.copied_from, self._at)
+        origin = self._origin_of(record, line, session_id)
+        key = _key(line, session_id)
+        # a copy of a line that nobody told is kept under a name of its own, so that the line itself can still be told
+        earlier = self._run.first_told_by(key, session_id, is_copy=bool(origin))
+        if origin and earlier is None:
+            own_key = ids.line_key(AGENT, "copy", session_id, key)
+            earlier = self._run.first_told_by(own_key, session_id)
+        copied_from = origin or (earlier if earlier and earlier != session_id else "")
+        if copied_from:
+            self._copied[session_id] = (copied_from, self._at)
+        kept = self._noted(line, session_id, copy=bool(copied_from))
+        if earlier is not None:
             return Told(record, reason="told before", copy=True, session_id=session_id, at=at)
         if typed and kept is not None:
             kept[NOTES]["typed"] = typed
         if kept is None:
             return Told(record, reason=_OWN_CALL, session_id=session_id, at=at)
+        if origin:
+            kept[NOTES] |= {"line": own_key, "copy_of": origin, "copy_line": key}
         if line.get("type") == "system":
             self._boundary, self._waited = (record, kept), 0
             return None
-        self._begin(kept, session_id)
+        if not origin:
+            self._begin(kept, session_id)
         return Told(record, kept, session_id=session_id, at=at)
 
     def _why_not(self, line: dict[str, Any]) -> str | None:
@@ -165,13 +177,12 @@ class ClaudeLog:
             return words if own else ""
         return ""
 
-    def _copy(self, record: Record, line: dict[str, Any], session_id: str) -> str | None:
-        """Return the session that told a line before, "" when that is not known, None for a new line."""
-        earlier = self._run.first_told_by(_key(line, session_id), session_id)
-        if earlier is None and record.offset <= self._found.copied_until:
-            origin = self._found.copied_from
-            return origin if self._run.captured(origin) else None
-        return earlier
+    def _origin_of(self, record: Record, line: dict[str, Any], session_id: str) -> str:
+        """Return the session that a fork's line was copied from by its file's own word, "" for a line of its own."""
+        if not self._found.copied_from or record.offset > self._found.copied_until:
+            return ""
+        named = _origin(line) or self._found.copied_from
+        return named if named != session_id else ""
 
     def _noted(self, line: dict[str, Any], session_id: str, *, copy: bool) -> dict[str, Any] | None:
         """Return the line as it goes into the journal, None when it only calls our own tools."""
@@ -184,9 +195,12 @@ class ClaudeLog:
         notes: dict[str, Any] = {"line": _key(line, session_id)}
         if self._trigger is not None and is_summary(line):
             notes["trigger"], self._trigger = self._trigger, None
+        if copy:  # a fork's copies all name the fork's own prompt
+            kept.pop("promptId", None)
+            return kept | {NOTES: notes} if self._note_calls(kept, notes) else None
         turn_id = self._note_turn(line, session_id)
         prompt_id = text(line.get("promptId"))
-        if prompt_id and not copy and self._is_prompt(line):  # a fork's copies all name the fork's own prompt
+        if prompt_id and self._is_prompt(line):
             if prompt_id in self._prompts:  # a second text of one turn has no id of its own
                 del kept["promptId"]
             self._prompts.add(prompt_id)
@@ -264,7 +278,7 @@ class ClaudeLog:
         trigger = text((kept.get("compactMetadata") or {}).get("trigger"))
         summary = line is not None and line.get("type") == "user" and is_summary(line)
         if summary and line is not None:
-            if prompt_id := text(line.get("promptId")):
+            if (prompt_id := text(line.get("promptId"))) and "copy_of" not in kept[NOTES]:
                 kept[NOTES]["turn_id"] = prompt_id
             self._trigger = trigger
         elif line is not None and self._waited <= limits.RESTORED_LINES and line.get("type") != "assistant":

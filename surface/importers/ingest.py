@@ -17,7 +17,6 @@ from headwater.flows.normalise import ROLLOUT_FORMAT, TRANSCRIPT_FORMAT, told_ti
 from headwater.schemas import clock, limits
 from headwater.schemas.errors import BusyError, InputError, StoreError
 from headwater.schemas.events import Fate
-from headwater.storage.archive import Archive
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import is_held
 from headwater.storage.outbox import Outbox
@@ -118,13 +117,6 @@ def choose_files(
 def opened_run(home: Home) -> Iterator[ImportRun]:
     """Yield the state of an import that knows what earlier ones told."""
     run = ImportRun(home.root)
-    sealed = set(Archive(home.archive).names())
-
-    def captured(session_id: str) -> bool:
-        name = capture.journal_name("claude-code", session_id)
-        return name in sealed or (home.journal / name).exists()
-
-    run.captured = captured
     if not home.ids_file.exists():
         yield run
         return

@@ -46,14 +46,17 @@ class ImportRun:
         self._ours: dict[str, bool] = {}
         self.begun: set[str] = set()  # sessions whose start was told
         self.cleared: dict[str, str] = {}  # session -> the one that a person cleared before it
-        self.captured: Callable[[str], bool] = lambda _: False  # whether the journal has a session
 
-    def first_told_by(self, key: str, session_id: str) -> str | None:
-        """Note a line; return None when it is new, else the session that told it ("" when that was long ago)."""
+    def first_told_by(self, key: str, session_id: str, *, is_copy: bool = False) -> str | None:
+        """Note a line; return None when it is new, else the session that told it ("" when that was long ago).
+
+        A copy is not noted: the line itself may still come.
+        """
         earlier = self._told.get(key)
         if earlier is not None:
             return earlier
-        self._told[key] = session_id
+        if not is_copy:
+            self._told[key] = session_id
         return "" if self.told_before(key) else None
 
     def project(self, agent: str, session_id: str, cwd: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from headwater.storage.locks import hold_lock
 from headwater.storage.run_files import ARCHIVE_LOCK, INGEST_LOCK
 from headwater.surface.console import Progress
 from headwater.surface.importers import ingest, placing
-from headwater.surface.importers.ingest import append_paths, opened_run, wait_for_flow
+from headwater.surface.importers.ingest import append_paths, wait_for_flow
 from headwater.surface.importers.placing import CurrentIds, JournalFile, Places
 
 FILE = "claude-code-s1.jsonl"
@@ -207,18 +207,6 @@ def test_sealing_that_another_does_is_waited_for(place: Home, monkeypatch: pytes
     (file,) = places.files[FILE]
     assert file.is_there(place)
     assert places.lines == 1
-
-
-def test_captured_session_is_known_when_it_is_sealed(place: Home) -> None:
-    """Whether a session is in layer 0 is looked up in journal and archive."""
-    say(place, "a")
-    read(place)
-    for older_than_s in (math.inf, -math.inf):
-        run_archive(place, older_than_s=older_than_s)
-        with opened_run(place) as run:
-            assert run.captured("s1")
-            assert not run.captured("s2")
-    assert not (place.journal / FILE).exists()
 
 
 def test_generation_switched_meanwhile_is_seen(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
