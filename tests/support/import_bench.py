@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from set_facts import Fact
 
 from headwater.schemas.columns import EVENTS
 from headwater.storage.home import Home
@@ -44,3 +46,37 @@ def rows(home: Home) -> pl.DataFrame:
 def kinds(found: pl.DataFrame) -> dict[str, int]:
     """Return how many events there are of each kind."""
     return dict(found["kind"].value_counts().iter_rows())
+
+
+def matches(found: pl.DataFrame, fact: Fact) -> bool:
+    """Return whether an event is the fact."""
+    session, at, kind, fields = fact
+    near = found.filter(
+        pl.col("session_id").str.starts_with(session),
+        pl.col("kind") == kind,
+        pl.col("at") == datetime.fromisoformat(at + "+00:00"),
+    )
+    return any(holds(found, row, fields) for row in near.iter_rows(named=True))
+
+
+def holds(found: pl.DataFrame, row: dict[str, Any], fields: dict[str, Any]) -> bool:
+    """Return whether an event has all the fields of a fact."""
+    tool = row["tool"] or {}
+    asked = found.filter(pl.col("id") == row["parent_id"])["content"].to_list() if row["parent_id"] else []
+    for name, value in fields.items():
+        told: Any = tool.get(name) if name in ("use_id", "name", "ok") else row.get(name)
+        if name == "text" and not row["content"].startswith(value):
+            return False
+        if name == "holds" and value not in row["content"]:
+            return False
+        if name == "error" and not (tool.get("error") or "").startswith(value):
+            return False
+        if name == "asked_by" and not (asked and asked[0].startswith(value)):
+            return False
+        if name == "agent" and row["agent_id"] != value:
+            return False
+        if name == "files" and [f"{ref['path']} {ref['op']}" for ref in row["files"]] != value:
+            return False
+        if name not in ("text", "holds", "error", "asked_by", "agent", "files") and told != value:
+            return False
+    return True

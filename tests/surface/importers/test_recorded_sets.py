@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from import_bench import bring_in, kinds, rows, shared_data
+from import_bench import bring_in, kinds, matches, rows, shared_data
 from journal_lines import DATA
 from set_facts import REPIQ, SPOTTER, Fact
 from set_facts_more import ATTIO, CODEX_LIVE, LIVE, LOCALPUSH, TEMPLAR
@@ -138,37 +136,3 @@ def test_again_adds_nothing(done: Imported) -> None:
     assert again["lines_with_events"] == again["quarantined"] == 0
     assert sum(file.stat().st_size for file in done.home.journal.iterdir()) == before
     assert rows(done.home).equals(done.rows)
-
-
-def matches(found: pl.DataFrame, fact: Fact) -> bool:
-    """Return whether an event is the fact."""
-    session, at, kind, fields = fact
-    near = found.filter(
-        pl.col("session_id").str.starts_with(session),
-        pl.col("kind") == kind,
-        pl.col("at") == datetime.fromisoformat(at + "+00:00"),
-    )
-    return any(holds(found, row, fields) for row in near.iter_rows(named=True))
-
-
-def holds(found: pl.DataFrame, row: dict[str, Any], fields: dict[str, Any]) -> bool:
-    """Return whether an event has all the fields of a fact."""
-    tool = row["tool"] or {}
-    asked = found.filter(pl.col("id") == row["parent_id"])["content"].to_list() if row["parent_id"] else []
-    for name, value in fields.items():
-        told: Any = tool.get(name) if name in ("use_id", "name", "ok") else row.get(name)
-        if name == "text" and not row["content"].startswith(value):
-            return False
-        if name == "holds" and value not in row["content"]:
-            return False
-        if name == "error" and not (tool.get("error") or "").startswith(value):
-            return False
-        if name == "asked_by" and not (asked and asked[0].startswith(value)):
-            return False
-        if name == "agent" and row["agent_id"] != value:
-            return False
-        if name == "files" and [f"{ref['path']} {ref['op']}" for ref in row["files"]] != value:
-            return False
-        if name not in ("text", "holds", "error", "asked_by", "agent", "files") and told != value:
-            return False
-    return True
