@@ -13,7 +13,7 @@ from headwater.flows.embed import embed_flow
 from headwater.flows.embed_steps import EmbedReport, EmbedSteps
 from headwater.schemas import clock as clock_module
 from headwater.schemas.columns import EVENTS
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 from headwater.storage.worker_lock import version_lock
@@ -55,7 +55,7 @@ def work_off(
     For whoever holds the version's worker lock: jobs that a dead worker had leased are taken back first. Needs no
     snapshots: the outbox is its state. Raises what its stores raise; a job's own failure is in the report.
     """
-    with closing(Outbox(home.outbox_file, clock)) as outbox:
+    with closing(VectorOutbox(home.outbox_file, clock)) as outbox:
         outbox.recover_abandoned(encoder.version)
         events = LanceStore(home.lance).open(EVENTS, create=False)
         steps = EmbedSteps(outbox, events, VectorStore(home), encoder, owner=owner, stop=stop, clock=clock)

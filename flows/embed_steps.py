@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headwater.schemas.clock import Clock
     from headwater.schemas.jobs import Job
     from headwater.storage.embedder import Encoder
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.tables import LanceTable
     from headwater.storage.vectors import VectorStore
 
@@ -79,7 +79,7 @@ class EmbedSteps:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: VectorOutbox,
         events: LanceTable,
         vectors: VectorStore,
         encoder: Encoder,

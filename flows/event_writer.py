@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from headwater.schemas.clock import Clock
     from headwater.storage.known_ids import KnownIds
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.tables import LanceTable
 
 EMBEDDED_KINDS = (Kind.PROMPT, Kind.RESPONSE, Kind.TOOL, Kind.COMPACT, Kind.NOTE, Kind.INSIGHT)
@@ -230,7 +230,7 @@ class Settler:
         self,
         table: LanceTable,
         known: KnownIds,
-        outbox: Outbox,
+        outbox: VectorOutbox,
         embedding_version: str | None,
         quarantine: Path,
         *,

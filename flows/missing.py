@@ -18,7 +18,7 @@ from headwater.storage.worker_lock import version_lock
 
 if TYPE_CHECKING:
     from headwater.storage.home import Home
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
 
 
 def missing_vectors(home: Home, embedding_version: str) -> pl.DataFrame:
@@ -44,7 +44,9 @@ def missing_requests(home: Home, embedding_version: str) -> list[JobRequest]:
     ]
 
 
-def enqueue_missing(home: Home, outbox: Outbox, embedding_version: str, *, is_worker: bool = False) -> int:
+def enqueue_missing(
+    home: Home, outbox: VectorOutbox, embedding_version: str, *, is_worker: bool = False
+) -> int:
     """Enqueue what has no vectors, or lost them; return how many jobs are new or begin again. Idempotent.
 
     Vector tables that cannot be read are moved aside first, by the version's worker (`is_worker`: that is the caller,

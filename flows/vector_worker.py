@@ -12,7 +12,7 @@ from headwater.flows.missing import enqueue_missing
 from headwater.flows.reconcile import delete_orphans
 from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.worker_lock import version_lock
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class VectorWorker:
         self._stop = stop
         self._clock = clock
         self._lock = lock or version_lock(home, encoder.version)
-        self._outbox = Outbox(home.outbox_file, clock)
+        self._outbox = VectorOutbox(home.outbox_file, clock)
         self._cleaned_s: float | None = None
 
     def __enter__(self) -> Self:

@@ -28,7 +28,7 @@ _COMPARED = 1
 _ASKED = 2
 
 
-class Outbox:
+class VectorOutbox:
     """Jobs in one SQLite file. Every method is one transaction, durable on return; idempotent where it says so."""
 
     def __init__(self, path: Path, clock: Clock = clock_module.SYSTEM, *, mends: bool = True) -> None:

@@ -20,7 +20,7 @@ from headwater.schemas.events import Fate
 from headwater.storage import journal
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import is_held
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import INGEST_LOCK, SERVER_LOCK
 from headwater.surface import capture
 from headwater.surface.cleaning import valid_text
@@ -218,7 +218,7 @@ def embed_pending(home: Home, progress: Progress) -> int:
     from headwater.storage.models import active_version, resolve
 
     version = active_version(home)
-    outbox = Outbox(home.outbox_file)
+    outbox = VectorOutbox(home.outbox_file)
     try:
         before = outbox.counts(version).done
         if is_held(home.run / SERVER_LOCK):

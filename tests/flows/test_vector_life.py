@@ -23,7 +23,7 @@ from headwater.schemas.ids import content_hash
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.hash_encoder import HashEncoder
 from headwater.storage.home import Home
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 
@@ -43,7 +43,7 @@ class Life(RuleBasedStateMachine):
         self.encoder = HashEncoder()
         self.events = LanceStore(self.home.lance).open(EVENTS)
         self.vectors = VectorStore(self.home)
-        self.outbox = Outbox(self.home.outbox_file, self.clock)
+        self.outbox = VectorOutbox(self.home.outbox_file, self.clock)
         self.live: dict[str, str] = {}  # the model: what is there, with its text
         self.workers = 0
 

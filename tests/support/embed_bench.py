@@ -21,7 +21,7 @@ from headwater.schemas.ids import content_hash
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.hash_encoder import HashEncoder
 from headwater.storage.home import Home
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 
@@ -51,7 +51,7 @@ class Bench:
         self.home = Home.open(folder)
         self.clock = FakeClock(NOW)
         self.encoder = HashEncoder()
-        self.outbox = Outbox(self.home.outbox_file, self.clock)
+        self.outbox = VectorOutbox(self.home.outbox_file, self.clock)
         self.vectors = VectorStore(self.home)
 
     def add(self, *texts: str, kind: Kind = Kind.PROMPT, start: int = 0) -> list[str]:
