@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headwater.flows.merge import merge
+from headwater.flows.task_titles import task_titles
 from headwater.schemas import clock as clock_module
 from headwater.schemas.columns import event_from_row, events_to_arrow
 from headwater.schemas.events import Draft, Dropped, Event, Fate, ItemKind, Kind, Part, Position
-from headwater.schemas.ids import occurrence_event_id
+from headwater.schemas.ids import content_hash, occurrence_event_id
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.faults import fault_point
 from headwater.storage.known_ids import Known
@@ -248,7 +249,7 @@ class Settler:
         """Ask for vectors of new and changed texts, record the fates, look after the table. Durable when it returns."""
         for written in batches:
             if self._version is not None:
-                self._outbox.enqueue_batch(entry_requests(written.events, self._version))
+                self._outbox.enqueue_batch(vector_requests(written.events, self._version))
             fault_point("ingest.enqueued")
             self._known.logs.note(written.told)
             self._known.settle(written.parts, written.fates)
@@ -283,10 +284,14 @@ class Settler:
         self._known.settle({}, {position: one.fate for position, one in fresh.items()})
 
 
-def entry_requests(events: Sequence[Event], embedding_version: str) -> list[JobRequest]:
-    """Return the vector jobs of events that have a text worth one."""
-    return [
-        JobRequest(ItemKind.ENTRY, event.id, embedding_version, event.content_hash)
-        for event in events
-        if event.kind in EMBEDDED_KINDS and event.content.strip()
-    ]
+def vector_requests(events: Sequence[Event], embedding_version: str) -> list[JobRequest]:
+    """Return the vector jobs of events that have a text worth one, and of the titles of tasks in them."""
+    requests = []
+    for event in events:
+        if event.kind in EMBEDDED_KINDS and event.content.strip():
+            requests.append(JobRequest(ItemKind.ENTRY, event.id, embedding_version, event.content_hash))
+        for item_id, title in task_titles(
+            event.id, event.tool.name if event.tool else None, event.content
+        ).items():
+            requests.append(JobRequest(ItemKind.TASK_TITLE, item_id, embedding_version, content_hash(title)))
+    return requests

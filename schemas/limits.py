@@ -69,6 +69,15 @@ HANDLES_LEFT = 64  # file handles that must be free before a table that cannot b
 LEASE_S = 300.0  # a claim lasts so long unless renewed
 RETRIES_MAX = 3  # new tries of a job after its first; then it stays failed
 BACKOFF_S = (1.0, 5.0, 30.0)  # wait before each new try: a busy store passes soon, a full disk does not
+OUTAGE_WAIT_S = (
+    5.0  # before jobs are tried again that a broken model or store gave back: not a loop, soon enough
+)
+DISK_PROBE_BYTES = (
+    64 * 1024
+)  # written to see whether the disk takes anything: more than a small file hides in
+EMBED_WAIT_S = (
+    120.0  # without any job moving while another worker is waited for: the longest wait of a job is 30 s
+)
 CLAIM_JOBS = 50  # jobs per claim
 ENCODE_BATCH_S = 0.1  # aim of one encode call: a query waits no longer than this
 ENCODE_TOKENS_MAX = 8_192  # padded tokens of one encode call: more is not faster and only takes memory

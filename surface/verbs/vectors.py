@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.schemas import clock, limits
-from headwater.schemas.errors import InputError
+from headwater.schemas.errors import HeadwaterError, InputError
 from headwater.surface.console import note, progress, say, show_json
 from headwater.surface.options import HOME, JSON, open_home
 
@@ -274,8 +274,13 @@ def _work(
     note("vector worker is running; stop it with Ctrl-C")
     while not stop.is_set():
         if made.has_work():
-            _tell(made.process_all(), before, as_json=as_json)
-            before = None
+            try:
+                _tell(made.process_all(), before, as_json=as_json)
+                before = None
+            except (
+                HeadwaterError
+            ) as error:  # the model or a store is broken: it may come back, and no job lost a try
+                note(str(error))
         stop.wait(limits.POLL_JOBS_S)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.flows.embed_steps import EmbedSteps
+from headwater.flows.items import Items
 from headwater.flows.missing import missing_vectors, orphaned_vectors
 from headwater.flows.reconcile import reconcile
 from headwater.schemas import limits
@@ -171,7 +172,12 @@ class Life(RuleBasedStateMachine):
     def _steps(self) -> EmbedSteps:
         self.workers += 1
         return EmbedSteps(
-            self.outbox, self.events, self.vectors, self.encoder, owner=f"w{self.workers}", clock=self.clock
+            self.outbox,
+            Items(self.home),
+            self.vectors,
+            self.encoder,
+            owner=f"w{self.workers}",
+            clock=self.clock,
         )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from headwater.flows.embed_run import run_embed
 from headwater.flows.embed_steps import EmbedReport, EmbedSteps
+from headwater.flows.items import Items
 from headwater.schemas import limits
 from headwater.schemas.clock import FakeClock
 from headwater.schemas.columns import EVENTS, events_to_arrow
@@ -104,5 +105,6 @@ class Bench:
 
 def steps_of(bench: Bench) -> EmbedSteps:
     """Return the steps of a run over the bench."""
-    events = LanceStore(bench.home.lance).open(EVENTS, create=False)
-    return EmbedSteps(bench.outbox, events, bench.vectors, bench.encoder, owner="w", clock=bench.clock)
+    return EmbedSteps(
+        bench.outbox, Items(bench.home), bench.vectors, bench.encoder, owner="w", clock=bench.clock
+    )
