@@ -17,7 +17,7 @@ from headwater.schemas.events import Draft, Event, Kind, Position
 from headwater.schemas.ids import content_hash, prompt_event_id
 from headwater.storage.home import Home
 from headwater.storage.known_ids import KnownIds
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 
 COMMITS = 5_000
@@ -46,7 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Home.open(Path(folder) / "home")
         reader = _Reader(home)
-        known, outbox = KnownIds(home.ids_file), Outbox(home.outbox_file)
+        known, outbox = KnownIds(home.ids_file), VectorOutbox(home.outbox_file)
         table = LanceStore(home.lance).open(EVENTS)
         writer, settler = (
             EventWriter(table, known),

@@ -7,9 +7,14 @@ from headwater.schemas.errors import HeadwaterError, StoreError
 
 def cause_of(error: BaseException, what: str = "ingest flow") -> HeadwaterError:
     """Return our error from under what Bytewax wraps around it."""
+    return ours_in(error) or StoreError(what, f"ended: {error}", "run: headwater doctor")
+
+
+def ours_in(error: BaseException) -> HeadwaterError | None:
+    """Return our error from under another, None when none of ours is there."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, HeadwaterError):
             return inner
         inner = inner.__cause__
-    return StoreError(what, f"ended: {error}", "run: headwater doctor")
+    return None

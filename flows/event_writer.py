@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from headwater.flows.fork_copies import ForkCopies
 from headwater.flows.merge import merge
+from headwater.flows.task_titles import task_titles
 from headwater.schemas import clock as clock_module
 from headwater.schemas.columns import event_from_row, events_to_arrow
 from headwater.schemas.events import Draft, Dropped, Event, Fate, ItemKind, Kind, Part, Position
-from headwater.schemas.ids import occurrence_event_id
+from headwater.schemas.ids import content_hash, occurrence_event_id
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.faults import fault_point
 from headwater.storage.known_ids import Known
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from headwater.schemas.clock import Clock
     from headwater.storage.known_ids import KnownIds
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.tables import LanceTable
 
 EMBEDDED_KINDS = (Kind.PROMPT, Kind.RESPONSE, Kind.TOOL, Kind.COMPACT, Kind.NOTE, Kind.INSIGHT)
@@ -245,7 +246,7 @@ class Settler:
         self,
         table: LanceTable,
         known: KnownIds,
-        outbox: Outbox,
+        outbox: VectorOutbox,
         embedding_version: str | None,
         quarantine: Path,
         *,
@@ -263,7 +264,7 @@ class Settler:
         """Ask for vectors of new and changed texts, record the fates, look after the table. Durable when it returns."""
         for written in batches:
             if self._version is not None:
-                self._outbox.enqueue_batch(entry_requests(written.events, self._version))
+                self._outbox.enqueue_batch(vector_requests(written.events, self._version))
             if written.gone:
                 self._outbox.remove(ItemKind.ENTRY, written.gone)
                 self._outbox.ask_to_reconcile()  # their vectors go as well
@@ -300,10 +301,14 @@ class Settler:
         self._known.settle({}, {position: one.fate for position, one in fresh.items()})
 
 
-def entry_requests(events: Sequence[Event], embedding_version: str) -> list[JobRequest]:
-    """Return the vector jobs of events that have a text worth one."""
-    return [
-        JobRequest(ItemKind.ENTRY, event.id, embedding_version, event.content_hash)
-        for event in events
-        if event.kind in EMBEDDED_KINDS and event.content.strip()
-    ]
+def vector_requests(events: Sequence[Event], embedding_version: str) -> list[JobRequest]:
+    """Return the vector jobs of events that have a text worth one, and of the titles of tasks in them."""
+    requests = []
+    for event in events:
+        if event.kind in EMBEDDED_KINDS and event.content.strip():
+            requests.append(JobRequest(ItemKind.ENTRY, event.id, embedding_version, event.content_hash))
+        for item_id, title in task_titles(
+            event.id, event.tool.name if event.tool else None, event.content
+        ).items():
+            requests.append(JobRequest(ItemKind.TASK_TITLE, item_id, embedding_version, content_hash(title)))
+    return requests

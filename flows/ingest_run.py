@@ -37,7 +37,7 @@ from headwater.storage.archive import Archive, Segment
 from headwater.storage.home import replace_file
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import hold_lock, is_held
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.panics import panics_as_errors
 from headwater.storage.quarantine import drop_repeats
 from headwater.storage.run_files import HANDOVER_LOCK, INGEST_LOCK, INGEST_STATE
@@ -145,7 +145,7 @@ def run_generation(
     """
     config = home.config().ingest
     with ExitStack() as stack:
-        outbox = Outbox(home.outbox_file, options.clock)
+        outbox = VectorOutbox(home.outbox_file, options.clock)
         stack.callback(outbox.close)
         table = LanceStore(home.lance).open(EVENTS)
         known = KnownIds(home.ids_file)

@@ -7,44 +7,44 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headwater.flows.event_writer import EMBEDDED_KINDS
-from headwater.schemas.columns import EVENTS
+from headwater.flows.items import SOURCES, Items
 from headwater.schemas.errors import BusyError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.jobs import JobRequest
-from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 from headwater.storage.worker_lock import version_lock
 
 if TYPE_CHECKING:
     from headwater.storage.home import Home
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
+
+_SET = ("item_kind", "item_id", "content_hash")
 
 
 def missing_vectors(home: Home, embedding_version: str) -> pl.DataFrame:
-    """Return item_id and content_hash of entries whose text has no vector set of the version, or an outdated one."""
-    kinds = ", ".join(f"'{kind.value}'" for kind in EMBEDDED_KINDS)
-    wanted = (
-        LanceStore(home.lance)
-        .open(EVENTS, create=False)
-        .scan(["id", "content_hash"], f"kind IN ({kinds}) AND regexp_like(content, '\\S')")
-    )
-    have = VectorStore(home).item_ids(embedding_version).filter(pl.col("item_kind") == ItemKind.ENTRY.value)
-    return wanted.rename({"id": "item_id"}).join(
-        have.select("item_id", "content_hash").unique(), on=["item_id", "content_hash"], how="anti"
+    """Return item_kind, item_id, content_hash and at of items whose text has no vector set, or an outdated one.
+
+    Of one version; the newest first, equal times by kind and id.
+    """
+    items = Items(home)
+    wanted = pl.concat([_of_kind(items.wanted(kind), kind) for kind in SOURCES])
+    have = VectorStore(home).item_ids(embedding_version).select(_SET).unique()
+    return wanted.join(have, on=_SET, how="anti").sort(
+        "at", "item_kind", "item_id", descending=[True, False, False]
     )
 
 
 def missing_requests(home: Home, embedding_version: str) -> list[JobRequest]:
-    """Return the jobs that `missing_vectors` calls for."""
-    rows = missing_vectors(home, embedding_version).select("item_id", "content_hash")
+    """Return the jobs that `missing_vectors` calls for, in its order."""
     return [
-        JobRequest(ItemKind.ENTRY, item_id, embedding_version, content_hash)
-        for item_id, content_hash in rows.iter_rows()
+        JobRequest(ItemKind(kind), item_id, embedding_version, content_hash)
+        for kind, item_id, content_hash in missing_vectors(home, embedding_version).select(_SET).iter_rows()
     ]
 
 
-def enqueue_missing(home: Home, outbox: Outbox, embedding_version: str, *, is_worker: bool = False) -> int:
+def enqueue_missing(
+    home: Home, outbox: VectorOutbox, embedding_version: str, *, is_worker: bool = False
+) -> int:
     """Enqueue what has no vectors, or lost them; return how many jobs are new or begin again. Idempotent.
 
     Vector tables that cannot be read are moved aside first, by the version's worker (`is_worker`: that is the caller,
@@ -62,14 +62,21 @@ def enqueue_missing(home: Home, outbox: Outbox, embedding_version: str, *, is_wo
 
 
 def orphaned_vectors(home: Home, embedding_version: str) -> pl.DataFrame:
-    """Return item_kind and item_id of vector sets of the version whose item is not there; of entries, so far.
+    """Return item_kind and item_id of vector sets of the version whose item is not there.
 
-    Nothing is an orphan while there is no table of events at all: then it is about to be made again.
+    Nothing of a kind is an orphan while its table is not there at all: then it is about to be made again.
     """
     # vectors first: whatever has one by now had its item before
-    have = VectorStore(home).item_ids(embedding_version).filter(pl.col("item_kind") == ItemKind.ENTRY.value)
-    events = LanceStore(home.lance).open(EVENTS, create=False)
-    sets = have.select("item_kind", "item_id").unique()
-    if not events.version:
-        return sets.clear()
-    return sets.join(events.scan(["id"]), left_on="item_id", right_on="id", how="anti")
+    sets = VectorStore(home).item_ids(embedding_version).select("item_kind", "item_id").unique()
+    items = Items(home)
+    found = [sets.clear()]
+    for kind in SOURCES:
+        there = items.there(kind)
+        if there is not None:
+            own = sets.filter(pl.col("item_kind") == kind.value)
+            found.append(own.join(there.select("item_id"), on="item_id", how="anti"))
+    return pl.concat(found)
+
+
+def _of_kind(rows: pl.DataFrame, kind: ItemKind) -> pl.DataFrame:
+    return rows.select(pl.lit(kind.value).alias("item_kind"), "item_id", "content_hash", "at")

@@ -13,7 +13,7 @@ from headwater.storage.worker_lock import version_lock
 
 if TYPE_CHECKING:
     from headwater.storage.home import Home
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.worker_lock import WorkerLock
 
 
@@ -41,7 +41,7 @@ class ReconcileReport:
 
 def reconcile(
     home: Home,
-    outbox: Outbox,
+    outbox: VectorOutbox,
     embedding_version: str,
     *,
     retries_max: int = limits.RETRIES_MAX,
@@ -85,7 +85,7 @@ def reconcile(
     )
 
 
-def delete_orphans(home: Home, outbox: Outbox, embedding_version: str) -> int:
+def delete_orphans(home: Home, outbox: VectorOutbox, embedding_version: str) -> int:
     """Delete vectors whose item is gone, and the jobs for it; return of how many items. For the version's worker."""
     found = orphaned_vectors(home, embedding_version)
     store = VectorStore(home)

@@ -27,7 +27,7 @@ from headwater.storage.faults import fault_point
 from headwater.storage.home import replace_file
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import hold_lock
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.quarantine import take_in
 from headwater.storage.run_files import ARCHIVE_LOCK, HANDOVER_LOCK, INGEST_LOCK, INGEST_STATE, REPROCESS_LOCK
 from headwater.storage.tables import LanceStore, quote
@@ -239,5 +239,5 @@ def _enqueue(home: Home) -> int:
     embedding_version = home.current().embedding_version
     if embedding_version is None:
         return 0
-    with closing(Outbox(home.outbox_file)) as outbox:
+    with closing(VectorOutbox(home.outbox_file)) as outbox:
         return enqueue_missing(home, outbox, embedding_version)

@@ -12,7 +12,7 @@ from headwater.flows.missing import enqueue_missing
 from headwater.flows.reconcile import delete_orphans
 from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.worker_lock import version_lock
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ class VectorWorker:
         self._stop = stop
         self._clock = clock
         self._lock = lock or version_lock(home, encoder.version)
-        self._outbox = Outbox(home.outbox_file, clock)
+        self._outbox = VectorOutbox(home.outbox_file, clock)
         self._cleaned_s: float | None = None
+        self._paused_until_s: float | None = None
 
     def __enter__(self) -> Self:
         """Take the lock, when it is not held already. Raises BusyError."""
@@ -85,15 +86,22 @@ class VectorWorker:
             return enqueue_missing(self._home, self._outbox, self._encoder.version, is_worker=True)
 
     def has_work(self) -> bool:
-        """Return whether a job is due, or a comparison is (see `compare`): the file is new, or somebody asked."""
+        """Return whether a job is due, or a comparison is (see `compare`): the file is new, or somebody asked.
+
+        Nothing is for OUTAGE_WAIT_S after the model or a store was found broken as a whole.
+        """
+        if self._paused_until_s is not None and self._clock.monotonic_s() < self._paused_until_s:
+            return False
         due = self._outbox.next_due(self._encoder.version)
         return (due is not None and due <= self._clock.now()) or self._is_to_compare()
 
     def process_all(self) -> ProcessResult:
-        """Work off all jobs that are due, and what `has_work` else tells of; raises what the stores raise.
+        """Work off all jobs that are due, and what `has_work` else tells of. Claims are of up to CLAIM_JOBS jobs.
 
-        A job's own failure is in the result. Claims are of up to CLAIM_JOBS jobs.
+        A job's own failure is in the result. Raises what the model or a store raises when it is broken as a whole: no
+        job has lost a try then, see `work_off`.
         """
+        self._paused_until_s = self._clock.monotonic_s() + limits.OUTAGE_WAIT_S  # unless it ends well
         with self._locked():
             self._clean()
             if self._is_to_compare():
@@ -101,6 +109,7 @@ class VectorWorker:
             report = work_off(
                 self._home, self._encoder, owner=self._owner, stop=self._stop, clock=self._clock
             )
+        self._paused_until_s = None
         return cast("ProcessResult", asdict(report))
 
     def _locked(self) -> AbstractContextManager[object]:

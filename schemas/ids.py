@@ -80,6 +80,16 @@ def occurrence_event_id(key: str, n: int) -> str:
     return "evt_" + digest("nth", key, str(n))
 
 
+def task_title_id(event_id: str, n: int) -> str:
+    """Return the id of the n-th title (from 0) that a tool call writes down; it names the event that holds it."""
+    return f"{event_id}~{n}"
+
+
+def event_of_task_title(item_id: str) -> str:
+    """Return the event that holds a title of a task."""
+    return item_id.rpartition("~")[0]
+
+
 def job_id(item_kind: str, item_id: str, embedding_version: str) -> str:
     """Return the id of the one job that an item has per embedding version."""
     return "job_" + digest("job", item_kind, item_id, embedding_version)

@@ -69,12 +69,22 @@ HANDLES_LEFT = 64  # file handles that must be free before a table that cannot b
 LEASE_S = 300.0  # a claim lasts so long unless renewed
 RETRIES_MAX = 3  # new tries of a job after its first; then it stays failed
 BACKOFF_S = (1.0, 5.0, 30.0)  # wait before each new try: a busy store passes soon, a full disk does not
+OUTAGE_WAIT_S = (
+    5.0  # before jobs are tried again that a broken model or store gave back: not a loop, soon enough
+)
+DISK_PROBE_BYTES = (
+    64 * 1024
+)  # written to see whether the disk takes anything: more than a small file hides in
+EMBED_WAIT_S = (
+    120.0  # without any job moving while another worker is waited for: the longest wait of a job is 30 s
+)
 CLAIM_JOBS = 50  # jobs per claim
 ENCODE_BATCH_S = 0.1  # aim of one encode call: a query waits no longer than this
 ENCODE_TOKENS_MAX = 8_192  # padded tokens of one encode call: more is not faster and only takes memory
 EMBED_CLAIM_S = 2.0  # aim of one claim's work: a stop waits for it, and a commit of its vectors is 1 % of it
 EMBED_CLAIM_FIRST = 8  # jobs of the first claim, before the speed of this machine is known
 EMBED_ERRORS_KEPT = 100  # of one run's report: a broken model fails every job with the same text
+MODEL_MADE_S = 120.0  # another process that makes the same model is waited for: it takes about 5 s
 CHUNKS_TOOL = 2  # head and tail of a tool's text: the middle is output
 CHUNKS_ITEM = 16  # of any other item
 CHUNK_TOKENS = 220  # below MiniLM's 256, which are cut without a word
@@ -131,6 +141,7 @@ LAG_BYTES = 1024 * 1024  # of unread journal worth a word: more than a busy minu
 
 # --- processes ---
 LOCK_TRIES = 6  # of a lock that looks held: it may only be looked at, which takes microseconds
+LOCK_WAIT_S = 0.1  # between two looks of somebody who waits for a lock: nobody notices a tenth of a second
 LOCK_PAUSE_S = 0.01  # between them: a lock that is really held is reported after 50 ms
 SOCKET_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS and 108 on Linux
 START_TRIES = 2  # of a program that ends by itself while it starts: then `up` says why instead of waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from headwater.schemas import clock, limits
@@ -45,6 +45,22 @@ def hold_lock(path: Path, what: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def wait_for_lock(path: Path, what: str, limit_s: float) -> Iterator[None]:
+    """Hold the lock file like `hold_lock`, waiting for at most `limit_s` for whoever holds it; then BusyError."""
+    until_s = clock.SYSTEM.monotonic_s() + limit_s
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(hold_lock(path, what))
+                break
+            except BusyError:
+                if clock.SYSTEM.monotonic_s() >= until_s:
+                    raise
+            clock.SYSTEM.sleep(limits.LOCK_WAIT_S)
+        yield
 
 
 def _take(handle: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import limits
 from headwater.schemas.errors import HomeError, ModelError
+from headwater.storage import multilingual
 from headwater.storage.home import replace_file
 from headwater.storage.model_files import (
     content_files,
@@ -78,7 +79,8 @@ def resolve(model: str, home: Home) -> ModelSpec:
     """Return the model of that name: an absolute folder, `pkg:NAME`, a known name, or a hub name already on this disk.
 
     Looks at the disk only, so that an unknown name is answered at once; HEADWATER_ALLOW_HUB=1 lets a hub name be
-    downloaded. Runs no code of a package. Raises ModelError.
+    downloaded. `multilingual` is made from its package at the first call (some seconds). Runs no code of a package.
+    Raises ModelError.
     """
     for look in _PLACES:
         spec = look(model, home)
@@ -86,9 +88,22 @@ def resolve(model: str, home: Home) -> ModelSpec:
             return spec
     raise ModelError(
         f"embedding model {model or '(none)'}",
-        f"wanted {', '.join(_KNOWN)}, pkg:NAME, an absolute folder, or a hub name such as org/name; found none of them",
+        f"wanted {', '.join(names())}, pkg:NAME, an absolute folder, or a hub name such as org/name; found none",
         'set embedding.model = "minilm" in config.toml',
     )
+
+
+def names() -> list[str]:
+    """Return the names of the models that are known by name."""
+    return [*_KNOWN, multilingual.NAME]
+
+
+def look_up(model: str, home: Home) -> ModelSpec | None:
+    """Return the model when it can be used, like `resolve`; None when it would have to be made first."""
+    is_to_make = model == multilingual.NAME and not multilingual.model_folder(home).is_dir()
+    if is_to_make and multilingual.source_file() is not None:
+        return None
+    return resolve(model, home)
 
 
 def version_of(spec: ModelSpec) -> str:
@@ -203,6 +218,10 @@ def _known(model: str, home: Home) -> ModelSpec | None:
     )
 
 
+def _multilingual(model: str, home: Home) -> ModelSpec | None:
+    return _spec(model, multilingual.converted(home), home) if model == multilingual.NAME else None
+
+
 def _hub(model: str, home: Home) -> ModelSpec | None:
     if not _HUB_NAME.fullmatch(model):
         return None
@@ -218,7 +237,14 @@ def _hub(model: str, home: Home) -> ModelSpec | None:
     return _spec(model, folder, home)
 
 
-_PLACES: tuple[Callable[[str, Home], ModelSpec | None], ...] = (_built_in, _local, _package, _known, _hub)
+_PLACES: tuple[Callable[[str, Home], ModelSpec | None], ...] = (
+    _built_in,
+    _local,
+    _package,
+    _known,
+    _multilingual,
+    _hub,
+)
 
 
 def package_folder(name: str) -> Path | None:

@@ -28,7 +28,7 @@ _COMPARED = 1
 _ASKED = 2
 
 
-class Outbox:
+class VectorOutbox:
     """Jobs in one SQLite file. Every method is one transaction, durable on return; idempotent where it says so."""
 
     def __init__(self, path: Path, clock: Clock = clock_module.SYSTEM, *, mends: bool = True) -> None:
@@ -78,8 +78,12 @@ class Outbox:
 
     # --- working ---
 
-    def claim_jobs(self, owner: str, limit: int, embedding_version: str) -> list[Job]:
+    def claim_jobs(
+        self, owner: str, limit: int, embedding_version: str, *, newest_first: bool = False
+    ) -> list[Job]:
         """Lease up to `limit` due jobs of a version to `owner`, oldest first.
+
+        With `newest_first` those asked for last come first; of those asked for together, the first still does.
 
         Before, expired leases are taken back, and failed jobs of the version whose wait is over are pending again. A
         job whose worker died comes alone, so that one that kills its worker takes no other with it.
@@ -90,7 +94,7 @@ class Outbox:
             rows_module.recover(connection, now_us)
             waited = "embedding_version = ? AND status = 'failed' AND next_attempt_at_us <= ?"
             rows_module.retry(connection, waited, (embedding_version, now_us), now_us)
-            jobs = rows_module.due(connection, embedding_version, limit, now_us)
+            jobs = rows_module.due(connection, embedding_version, limit, now_us, newest_first=newest_first)
             for job in jobs:
                 state = State(job.job_id, job.status, job.retry_count, job.error)
                 rows_module.move(
@@ -147,6 +151,20 @@ class Outbox:
                 rows_module.note_failed(connection, state, now_us)
             return len(held)
 
+    def release(self, owner: str, embedding_version: str, wait_s: float, why: str) -> int:
+        """Give back all jobs of a version that `owner` holds: pending again after `wait_s`, uncounted; return how many.
+
+        For what is no fault of theirs: the model or a store is broken. `why` is shown as their error meanwhile.
+        """
+        now_us = self._now_us()
+        with self._db.transaction() as connection:
+            held = rows_module.states(
+                connection, "lease_owner = ? AND embedding_version = ?", (owner, embedding_version)
+            )
+            for state in held:
+                rows_module.give_back(connection, state, now_us, wait_s, why)
+            return len(held)
+
     # --- putting right ---
 
     def recover_stuck(self) -> int:
@@ -165,13 +183,18 @@ class Outbox:
             )
             return rows_module.take_back(connection, left, self._now_us(), rows_module.ABANDONED)
 
-    def reconcile_failed(self, retries_max: int = limits.RETRIES_MAX) -> int:
-        """Make failed jobs of all versions pending at once, without their wait; return how many.
+    def reconcile_failed(
+        self, retries_max: int = limits.RETRIES_MAX, embedding_version: str | None = None
+    ) -> int:
+        """Make failed jobs of one version or of all pending at once, without their wait; return how many.
 
         Those with `retries_max` new tries or more stay failed.
         """
+        where, values = _of_version(embedding_version)
         with self._db.transaction() as connection:
-            return rows_module.retry(connection, "status = 'failed'", (), self._now_us(), retries_max)
+            return rows_module.retry(
+                connection, f"status = 'failed' AND {where}", values, self._now_us(), retries_max
+            )
 
     def cleanup_done(self, older_than_s: float = limits.JOBS_DONE_KEPT_S, limit: int | None = None) -> int:
         """Remove jobs that have been done for so long, the oldest first, at most `limit`; return how many. Idempotent.

@@ -101,11 +101,12 @@ def move(
     job: State,
     status: JobStatus,
     now_us: int,
+    *,
     lease: tuple[str | None, int | None] = (None, None),
+    wait_s: float = 0.0,
 ) -> None:
     """Give a job a new status: the only place that does. The state's other fields are written as they are given."""
     check_transition(job.job_id, job.status, status)
-    wait_s = 0.0
     if status is JobStatus.FAILED and job.retry_count < limits.RETRIES_MAX:
         wait_s = limits.BACKOFF_S[job.retry_count]
     next_us = now_us + int(wait_s * 1_000_000)
@@ -113,15 +114,17 @@ def move(
     connection.execute(_MOVE, values)
 
 
-def due(connection: sqlite3.Connection, embedding_version: str, limit: int, now_us: int) -> list[Job]:
-    """Return the pending jobs to claim next, oldest first.
+def due(
+    connection: sqlite3.Connection, embedding_version: str, limit: int, now_us: int, *, newest_first: bool
+) -> list[Job]:
+    """Return the pending jobs to claim next, oldest or newest first.
 
     One whose worker died comes alone: when it is what kills workers, no other job is lost with it. Such jobs are left
     out of a claim of several.
     """
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM vector_outbox WHERE embedding_version = ? AND status = 'pending'"
-        " AND next_attempt_at_us <= ? ORDER BY created_at_us, rowid LIMIT ?",
+        f" AND next_attempt_at_us <= ? ORDER BY created_at_us {'DESC' if newest_first else 'ASC'}, rowid LIMIT ?",
         (embedding_version, now_us, max(limit, 0)),
     ).fetchall()
     jobs = [to_job(row) for row in rows]
@@ -191,6 +194,12 @@ def take_back(connection: sqlite3.Connection, jobs: list[State], now_us: int, wh
             status = JobStatus.FAILED if together[job.owner] == 1 else JobStatus.PENDING
             move(connection, replace(job, error=why), status, now_us)
     return len(jobs)
+
+
+def give_back(connection: sqlite3.Connection, job: State, now_us: int, wait_s: float, why: str) -> None:
+    """Make a leased job pending again without counting a try; one whose worker died before stays a suspect."""
+    error = job.error if job.error in (EXPIRED, ABANDONED) else why
+    move(connection, replace(job, error=error), JobStatus.PENDING, now_us, wait_s=wait_s)
 
 
 def retry(

@@ -63,7 +63,7 @@ def published(target: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk. Raises OSError."""
+    """Force the names in a folder, or the content of a file, to the disk. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import threading
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +16,7 @@ import pyarrow as pa
 
 from headwater.schemas import limits
 from headwater.schemas.columns import vectors_def
-from headwater.schemas.errors import InputError
+from headwater.schemas.errors import InputError, StoreError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import vector_id
 from headwater.storage.faults import fault_point
@@ -127,6 +129,20 @@ class VectorStore:
             if table_name(kind, version) in self._store.names():
                 self._table(kind, version, create=True)
 
+    def check_writable(self) -> None:
+        """Raise StoreError when the disk takes nothing where the tables are; nothing is left there."""
+        folder = self._store.folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(limits.DISK_PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(
+                str(folder), f"cannot be written: {error}", "free disk space and check its permissions"
+            ) from error
+
     # --- reading ---
 
     def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
@@ -142,6 +158,12 @@ class VectorStore:
         """Return item_kind, item_id, content_hash of every vector set of a version, in no particular order."""
         found = [self._table(kind, version).scan(list(_KEYS)) for kind in ItemKind]
         return pl.concat(found).unique()
+
+    def hashes(self, item_kind: str, version: str, item_ids: Sequence[str]) -> dict[str, str]:
+        """Return item id -> content hash of those of the items that have a vector set."""
+        table = self._table(item_kind, version)
+        rows = table.by_ids(item_ids, ["item_id", "content_hash"], id_column="item_id")
+        return dict(rows.iter_rows())
 
     def count_items(self, version: str, item_kind: str | None = None) -> int:
         """Return how many items have vectors, of one kind or of all; each set has exactly one first chunk."""

@@ -28,6 +28,7 @@ VERBS = {
     "ingest": ("ingest", "ingest"),
     "install": ("capture", "install"),
     "migrate": ("keeping", "migrate"),
+    "models": ("models", "models"),
     "reprocess": ("history", "reprocess"),
     "restore": ("keeping", "restore"),
     "search": ("recall", "search"),

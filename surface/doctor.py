@@ -233,7 +233,7 @@ def _damaged(home: Home) -> Iterator[Check]:
 
 def _vectors(home: Home) -> Iterator[Check]:
     from headwater.flows.missing import missing_vectors
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
 
     version = home.current().embedding_version
     if version is None:
@@ -242,7 +242,7 @@ def _vectors(home: Home) -> Iterator[Check]:
     missing = missing_vectors(
         home, version
     ).height  # of those that wait, of those that failed, and forgotten ones
-    with closing(Outbox(home.outbox_file, mends=False)) as outbox:
+    with closing(VectorOutbox(home.outbox_file, mends=False)) as outbox:
         jobs = outbox.counts(version)
     waiting = jobs.pending + jobs.processing
     if jobs.failed:

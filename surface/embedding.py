@@ -7,7 +7,7 @@ import threading
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from headwater.schemas import limits
+from headwater.schemas import clock, limits
 from headwater.schemas.errors import HeadwaterError
 from headwater.surface.workers import LOG
 
@@ -38,17 +38,20 @@ class EmbedLoop:
         self._thread.join(timeout=limits.STOP_S)
 
     def _run(self) -> None:
-        for wait_s in _waits():
+        waits = _waits()
+        while not self._stop.is_set():
+            started_s = clock.SYSTEM.monotonic_s()
             try:
                 self._work()
             except HeadwaterError as error:
                 self._context.model_error = str(error)
-                LOG.warning("embedding stopped, tried again in %.0f s: %s", wait_s, error)
+                LOG.warning("embedding stopped, tried again soon: %s", error)
             except Exception as error:  # noqa: BLE001 - keyword search goes on; it is logged and shown
                 self._context.model_error = f"{type(error).__name__}: {error}"
-                LOG.exception("embedding stopped by a fault of ours, tried again in %.0f s", wait_s)
-            if self._stop.wait(wait_s):
-                return
+                LOG.exception("embedding stopped by a fault of ours, tried again soon")
+            if clock.SYSTEM.monotonic_s() - started_s > limits.STEADY_S:
+                waits = _waits()
+            self._stop.wait(next(waits))
 
     def _work(self) -> None:
         encoder = self._load()

@@ -12,7 +12,7 @@ from headwater.storage import journal
 from headwater.storage.control import ControlJournal
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.mending import damaged
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import read_archive_state, read_ingest_state
 from headwater.surface import failures, processes
 
@@ -47,7 +47,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
     running = processes.pids(home)
     state = read_ingest_state(home)
     known = KnownIds(home.ids_file)
-    outbox = Outbox(home.outbox_file, mends=False)
+    outbox = VectorOutbox(home.outbox_file, mends=False)
     version = home.current().embedding_version
     try:
         jobs = outbox.counts(version)

@@ -5,7 +5,6 @@ It never writes a table.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from contextlib import closing, contextmanager
@@ -19,8 +18,7 @@ from headwater.schemas.errors import BusyError, InputError, StoreError
 from headwater.schemas.events import Fate
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import is_held
-from headwater.storage.outbox import Outbox
-from headwater.storage.run_files import INGEST_LOCK, SERVER_LOCK
+from headwater.storage.run_files import INGEST_LOCK
 from headwater.surface import capture
 from headwater.surface.cleaning import valid_text
 from headwater.surface.importers.codex_log import AGENT as CODEX
@@ -205,38 +203,6 @@ def _say_why(home: Home, known: KnownIds, appended: Appended, done: int, waited_
         raise StoreError(str(home.journal / gone), problem, fix)
     if waited_s > WAIT_S:
         raise StoreError("ingest", f"the running flow got no further than {how_far}", "see: headwater status")
-
-
-def embed_pending(home: Home, progress: Progress) -> int:
-    """Return how many items got vectors: by the running server, or here when there is none."""
-    from headwater.flows.embed_run import run_embed
-    from headwater.flows.missing import enqueue_missing
-    from headwater.storage.embedder import load
-    from headwater.storage.models import active_version, resolve
-
-    version = active_version(home)
-    outbox = Outbox(home.outbox_file)
-    try:
-        before = outbox.counts(version).done
-        if is_held(home.run / SERVER_LOCK):
-            while (counts := outbox.counts(version)).pending + counts.processing and is_held(
-                home.run / SERVER_LOCK
-            ):
-                progress.update(
-                    counts.done - before, counts.done - before + counts.pending + counts.processing
-                )
-                clock.SYSTEM.sleep(_POLL_S)
-            return outbox.counts(version).done - before
-        enqueue_missing(home, outbox, version)
-        total = outbox.counts(version).pending
-        if not total:
-            return 0
-        encoder = load(resolve(home.config().embedding.model, home))
-        with _watched(lambda: progress.update(outbox.counts(version).done - before, total)):
-            report = run_embed(home, encoder, owner=f"ingest-{os.getpid()}")
-        return report.succeeded
-    finally:
-        outbox.close()
 
 
 def count_events(home: Home, appended: Appended) -> int:

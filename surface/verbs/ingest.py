@@ -51,11 +51,11 @@ def ingest(
     from headwater.surface.importers.ingest import (
         append_paths,
         count_events,
-        embed_pending,
         summary,
         wait_for_flow,
     )
     from headwater.surface.importers.records import Format
+    from headwater.surface.pending import embed_pending
 
     kind = None if wanted == "auto" else Format(wanted)
     if dry_run:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.schemas import clock, limits
-from headwater.schemas.errors import InputError
+from headwater.schemas.errors import HeadwaterError, InputError
 from headwater.surface.console import note, progress, say, show_json
 from headwater.surface.options import HOME, JSON, open_home
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headwater.flows.vector_worker import VectorWorker
     from headwater.schemas.jobs import ProcessResult
     from headwater.storage.home import Home
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.worker_lock import WorkerLock
 
 BUSY = "Another worker is running"
@@ -47,7 +47,7 @@ def worker(home_path: Path | None, *, once: bool, first: bool, as_json: bool) ->
     """
     from headwater.flows.reconcile import reconcile as put_right
     from headwater.storage.models import active_version
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.worker_lock import version_lock
     from headwater.surface.workers import stop_on_signals
 
@@ -62,7 +62,7 @@ def worker(home_path: Path | None, *, once: bool, first: bool, as_json: bool) ->
         return
     stop = stop_on_signals()
     try:
-        with closing(Outbox(home.outbox_file)) as outbox:
+        with closing(VectorOutbox(home.outbox_file)) as outbox:
             before = put_right(home, outbox, version, lock=lock) if first else None
             if before is not None and not as_json:
                 say(reconcile_text(before))
@@ -108,10 +108,10 @@ def reconcile(home_path: Path | None, *, dry_run: bool, max_retries: int, as_jso
     outbox.sqlite before.
     """
     from headwater.flows.reconcile import reconcile as put_right
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
 
     home = open_home(home_path)
-    with closing(Outbox(home.outbox_file)) as outbox, progress("reconciling"):
+    with closing(VectorOutbox(home.outbox_file)) as outbox, progress("reconciling"):
         done = put_right(home, outbox, version_in_use(home), retries_max=max_retries, dry_run=dry_run)
     if as_json:
         show_json(asdict(done))
@@ -125,7 +125,7 @@ def reconcile(home_path: Path | None, *, dry_run: bool, max_retries: int, as_jso
 @JSON
 def drop(version: str, home_path: Path | None, *, as_json: bool) -> None:
     """Delete all vectors and jobs of an embedding VERSION that is not in use. `vector status` lists versions."""
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.vectors import VectorStore
     from headwater.storage.worker_lock import version_lock
 
@@ -137,7 +137,7 @@ def drop(version: str, home_path: Path | None, *, as_json: bool) -> None:
             "set embedding.model to another model first, then: headwater up",
         )
     store = VectorStore(home)
-    with closing(Outbox(home.outbox_file)) as outbox:
+    with closing(VectorOutbox(home.outbox_file)) as outbox:
         items = store.versions()
         known = sorted({*items, *outbox.versions()})
         if version not in known:
@@ -166,13 +166,13 @@ def version_in_use(home: Home) -> str:
 def vector_status_of(home: Home) -> dict[str, Any]:
     """Return counts, metrics and versions as JSON-ready data; how many items have vectors is counted now."""
     from headwater.flows.missing import missing_vectors
-    from headwater.storage.outbox import Outbox
+    from headwater.storage.outbox import VectorOutbox
     from headwater.storage.vectors import VectorStore
     from headwater.storage.worker_lock import version_lock
 
     version = version_in_use(home)
     store = VectorStore(home)
-    with closing(Outbox(home.outbox_file, mends=False)) as outbox:
+    with closing(VectorOutbox(home.outbox_file, mends=False)) as outbox:
         metrics = outbox.metrics(version)
         failed = outbox.failed_jobs(limits.JOBS_SHOWN, version)
     last = metrics.last_processed_at
@@ -243,7 +243,7 @@ def reconcile_text(done: ReconcileReport) -> str:
     return "\n".join(lines)
 
 
-def _has_work(home: Home, outbox: Outbox, version: str) -> bool:
+def _has_work(home: Home, outbox: VectorOutbox, version: str) -> bool:
     """Return whether a job is due, before a model is loaded for it."""
     from headwater.flows.missing import enqueue_missing
 
@@ -274,8 +274,13 @@ def _work(
     note("vector worker is running; stop it with Ctrl-C")
     while not stop.is_set():
         if made.has_work():
-            _tell(made.process_all(), before, as_json=as_json)
-            before = None
+            try:
+                _tell(made.process_all(), before, as_json=as_json)
+                before = None
+            except (
+                HeadwaterError
+            ) as error:  # the model or a store is broken: it may come back, and no job lost a try
+                note(str(error))
         stop.wait(limits.POLL_JOBS_S)
 
 

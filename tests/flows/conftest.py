@@ -15,7 +15,7 @@ from headwater.schemas.columns import EVENTS, event_from_row
 from headwater.schemas.events import Draft, Dropped, Event, Fate
 from headwater.storage.journal import RawLine
 from headwater.storage.known_ids import KnownIds
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 
 VERSION = "test-4-abc"
@@ -28,7 +28,7 @@ class Bench:
         self.folder = folder
         self.table = LanceStore(folder / "lance").open(EVENTS)
         self.known = KnownIds(folder / "ids.sqlite")
-        self.outbox = Outbox(folder / "outbox.sqlite")
+        self.outbox = VectorOutbox(folder / "outbox.sqlite")
         self.quarantine = folder / "quarantine.jsonl"
         self.start()
 

@@ -169,7 +169,7 @@ class TestFailures:
         assert set(bench.sets()) == {ids[0], ids[2]}
 
     def test_broken_store_ends_the_run(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """When nothing can be written, the run ends with the store's error; the other jobs keep their tries."""
+        """When nothing can be written, the run ends with the store's error; all jobs keep their tries."""
         bench.add(*[f"t{n}" for n in range(60)])
 
         def full(*_: object) -> None:
@@ -179,11 +179,39 @@ class TestFailures:
             patch.setattr(VectorStore, "put", full)
             with pytest.raises(StoreError, match="no space left"):
                 bench.run()
-        assert bench.outbox.counts() == JobCounts(
-            pending=60 - limits.EMBED_CLAIM_FIRST, processing=limits.EMBED_CLAIM_FIRST
-        )
-        bench.clock.move(60)
+        assert bench.outbox.counts() == JobCounts(pending=60)
+        assert {job.retry_count for job in bench.outbox.pending_jobs()} == {0}
+        bench.clock.move(limits.OUTAGE_WAIT_S)
         assert bench.run().succeeded == 60
+
+    def test_one_job_on_a_full_disk_keeps_its_tries(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whether the item or the disk is to blame is seen by writing to the disk."""
+        bench.add("one")
+
+        def full(*_: object) -> None:
+            raise StoreError("table", "no space left", "free disk space")
+
+        monkeypatch.setattr(VectorStore, "put", full)
+        with monkeypatch.context() as patch:
+            patch.setattr(VectorStore, "check_writable", full)
+            with pytest.raises(StoreError, match="no space left"):
+                bench.run()
+        (job,) = bench.outbox.pending_jobs()
+        assert (job.retry_count, job.error) == (0, "table: no space left. Fix: free disk space")
+        bench.clock.move(limits.OUTAGE_WAIT_S)
+        assert bench.run().failed == 1
+
+    def test_a_disk_that_takes_nothing_is_seen(self, bench: Bench, tmp_path: Path) -> None:
+        """Writing to it is tried; what was written for that does not stay."""
+        assert limits.DISK_PROBE_BYTES > 0
+        bench.vectors.check_writable()
+        assert list(bench.home.vectors.iterdir()) == []
+        bench.home.vectors.rmdir()
+        bench.home.vectors.write_text("in the way")
+        with pytest.raises(StoreError, match="cannot be written"):
+            bench.vectors.check_writable()
 
     @pytest.mark.parametrize("point", ["embed.claimed", "embed.encoded", "embed.trimmed", "embed.written"])
     def test_crash_leaves_one_vector_set_after_the_next_run(self, bench: Bench, point: str) -> None:

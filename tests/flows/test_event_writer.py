@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from journal_lines import drafted, encode, envelope, payload
 
-from headwater.flows.event_writer import EMBEDDED_KINDS, EventWriter, RepeatCounter, entry_requests
+from headwater.flows.event_writer import EMBEDDED_KINDS, EventWriter, RepeatCounter, vector_requests
 from headwater.schemas.events import Event, Kind, Part, ToolCall
 from headwater.storage.journal import RawLine
 from headwater.storage.known_ids import KnownIds
@@ -339,7 +339,7 @@ def test_jobs_are_for_texts_alone() -> None:
         replace(event, id="e3", content=" \n"),
         replace(event, id="e4", content=""),
     ]
-    assert [request.item_id for request in entry_requests(made, "v")] == [event.id]
+    assert [request.item_id for request in vector_requests(made, "v")] == [event.id]
 
 
 def test_without_a_model_nothing_is_enqueued(bench: Any) -> None:

@@ -20,7 +20,7 @@ from headwater.schemas.errors import BusyError, StoreError
 from headwater.schemas.events import Draft
 from headwater.storage.home import Home
 from headwater.storage.known_ids import KnownIds
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import read_ingest_state
 from headwater.storage.tables import LanceStore
 
@@ -129,7 +129,7 @@ def test_recorded_sessions_are_counted_right(recorded: Home) -> None:
     run(recorded)
     assert fates(recorded) == LIVE_FATES
     assert len(ids(recorded)) == 108
-    outbox = Outbox(recorded.outbox_file)
+    outbox = VectorOutbox(recorded.outbox_file)
     assert outbox.counts(VERSION).pending == 108 - 20 - 19  # all but starts and ends of sessions
     outbox.close()
 

@@ -9,7 +9,7 @@ from headwater.flows.missing import enqueue_missing, missing_vectors
 from headwater.schemas.columns import EVENTS, events_to_arrow
 from headwater.schemas.jobs import JobCounts
 from headwater.storage.home import Home
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 
 VERSION = "test-4-abc"
@@ -39,7 +39,7 @@ def test_texts_without_vectors_are_missing(filled: Home) -> None:
 
 def test_enqueue_is_idempotent(filled: Home) -> None:
     """Asking again for what is missing asks for nothing new."""
-    outbox = Outbox(filled.outbox_file)
+    outbox = VectorOutbox(filled.outbox_file)
     assert enqueue_missing(filled, outbox, VERSION) == 2
     assert enqueue_missing(filled, outbox, VERSION) == 0
     assert outbox.counts(VERSION) == JobCounts(pending=2)

@@ -25,7 +25,7 @@ from headwater.storage.generations import generations
 from headwater.storage.home import Current, Home
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import hold_lock
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import INGEST_LOCK, REPROCESS_LOCK
 
 LIMIT_S = 60.0
@@ -237,7 +237,7 @@ def test_missing_vectors_are_asked_for(place: Home) -> None:
     for path in place.root.glob("outbox*"):
         path.unlink()
     done = build(place)
-    outbox = Outbox(place.outbox_file)
+    outbox = VectorOutbox(place.outbox_file)
     assert outbox.counts(VERSION).pending == done.enqueued > 0
     outbox.close()
     assert place.current() == Current("gen-2", VERSION)

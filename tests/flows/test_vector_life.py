@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.flows.embed_steps import EmbedSteps
+from headwater.flows.items import Items
 from headwater.flows.missing import missing_vectors, orphaned_vectors
 from headwater.flows.reconcile import reconcile
 from headwater.schemas import limits
@@ -23,7 +24,7 @@ from headwater.schemas.ids import content_hash
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.hash_encoder import HashEncoder
 from headwater.storage.home import Home
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 
@@ -43,7 +44,7 @@ class Life(RuleBasedStateMachine):
         self.encoder = HashEncoder()
         self.events = LanceStore(self.home.lance).open(EVENTS)
         self.vectors = VectorStore(self.home)
-        self.outbox = Outbox(self.home.outbox_file, self.clock)
+        self.outbox = VectorOutbox(self.home.outbox_file, self.clock)
         self.live: dict[str, str] = {}  # the model: what is there, with its text
         self.workers = 0
 
@@ -171,7 +172,12 @@ class Life(RuleBasedStateMachine):
     def _steps(self) -> EmbedSteps:
         self.workers += 1
         return EmbedSteps(
-            self.outbox, self.events, self.vectors, self.encoder, owner=f"w{self.workers}", clock=self.clock
+            self.outbox,
+            Items(self.home),
+            self.vectors,
+            self.encoder,
+            owner=f"w{self.workers}",
+            clock=self.clock,
         )
 
 

@@ -19,7 +19,7 @@ from headwater.storage import seal
 from headwater.storage.archive import segment_name
 from headwater.storage.backup import write_backup
 from headwater.storage.models import hash_spec, version_of
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.seal import Survey
 from headwater.surface.verbs.vectors import vector_status_of
 
@@ -74,7 +74,7 @@ def test_few_failed_jobs_are_shown(stage: Stage) -> None:
     version = version_of(hash_spec())
     stage.work()
     count = limits.JOBS_SHOWN + 3
-    with closing(Outbox(stage.home.outbox_file)) as outbox:
+    with closing(VectorOutbox(stage.home.outbox_file)) as outbox:
         for n in range(count):
             outbox.enqueue(JobRequest(ItemKind.MEMORY, f"mem_{n}", version, "h"))
         for job in outbox.claim_jobs("me", count, version):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.schemas import limits
 from headwater.schemas.errors import BusyError, StoreError
-from headwater.storage.locks import hold_lock, is_held, owner_pid
+from headwater.storage.locks import hold_lock, is_held, owner_pid, wait_for_lock
 
 HOLDER = (
     "import sys, time; from pathlib import Path; from headwater.storage.locks import hold_lock\n"
@@ -110,3 +111,26 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
         is_held(path)
     with pytest.raises(StoreError):
         owner_pid(path)
+
+
+def test_a_held_lock_is_waited_for(tmp_path: Path) -> None:
+    """Who waits gets it when the holder lets go; who waits in vain is told who holds it."""
+    path = tmp_path / "a.lock"
+    let_go = threading.Event()
+    held = threading.Event()
+
+    def hold() -> None:
+        with hold_lock(path, "first"):
+            held.set()
+            let_go.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        holder = pool.submit(hold)
+        assert held.wait(60)
+        with pytest.raises(BusyError, match="already running"), wait_for_lock(path, "second", 0):
+            pass
+        threading.Timer(2 * limits.LOCK_WAIT_S, let_go.set).start()
+        with wait_for_lock(path, "second", 60):
+            assert is_held(path)
+        holder.result()
+    assert not is_held(path)

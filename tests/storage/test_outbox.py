@@ -13,7 +13,7 @@ from headwater.schemas.errors import TransitionError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import job_id
 from headwater.schemas.jobs import Job, JobCounts, JobRequest, JobStatus
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 
 V = "minilm-384-abc"
 JOB = job_id("entry", "e1", V)
@@ -26,9 +26,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[Outbox]:
+def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[VectorOutbox]:
     """Return an empty outbox."""
-    made = Outbox(tmp_path / "outbox.sqlite", clock)
+    made = VectorOutbox(tmp_path / "outbox.sqlite", clock)
     yield made
     made.close()
 
@@ -38,7 +38,7 @@ def request(item: str = "e1", content: str = "h1", version: str = V) -> JobReque
     return JobRequest(ItemKind.ENTRY, item, version, content)
 
 
-def job(outbox: Outbox, name: str = JOB) -> Job:
+def job(outbox: VectorOutbox, name: str = JOB) -> Job:
     """Return a job that must exist."""
     found = outbox.get_job(name)
     assert found is not None
@@ -50,14 +50,14 @@ def ids_of(jobs: list[Job]) -> list[str]:
     return [one.item_id for one in jobs]
 
 
-def test_enqueue_is_idempotent(outbox: Outbox) -> None:
+def test_enqueue_is_idempotent(outbox: VectorOutbox) -> None:
     """The same item and version is one job: the second request is not new."""
     assert outbox.enqueue_batch([request()]) == [True]
     assert outbox.enqueue_batch([request()]) == [False]
     assert outbox.counts() == JobCounts(pending=1)
 
 
-def test_versions_and_kinds_have_jobs_of_their_own(outbox: Outbox) -> None:
+def test_versions_and_kinds_have_jobs_of_their_own(outbox: VectorOutbox) -> None:
     """An item has one job per embedding version; twice in one batch is one job."""
     other = JobRequest(ItemKind.MEMORY, "e1", V, "h1")
     assert outbox.enqueue_batch([request(), request(version="v2"), other, request()]) == [
@@ -70,7 +70,7 @@ def test_versions_and_kinds_have_jobs_of_their_own(outbox: Outbox) -> None:
     assert outbox.counts("v2") == JobCounts(pending=1)
 
 
-def test_a_new_job(outbox: Outbox, clock: FakeClock) -> None:
+def test_a_new_job(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A job starts pending, due at once, without tries, and is found by its id."""
     outbox.enqueue_batch([request()])
     now = clock.now()
@@ -81,7 +81,7 @@ def test_a_new_job(outbox: Outbox, clock: FakeClock) -> None:
     assert outbox.get_job("job_none") is None
 
 
-def test_claim_leases_the_oldest_first(outbox: Outbox, clock: FakeClock) -> None:
+def test_claim_leases_the_oldest_first(outbox: VectorOutbox, clock: FakeClock) -> None:
     """Jobs are claimed in the order they came, within one batch too, up to the limit, of one version."""
     names = [f"e{n}" for n in range(8)]
     outbox.enqueue_batch([request(name) for name in names[:5]] + [request("x", version="v2")])
@@ -100,7 +100,7 @@ def test_claim_leases_the_oldest_first(outbox: Outbox, clock: FakeClock) -> None
     assert outbox.counts() == JobCounts(pending=1, processing=8)
 
 
-def test_done(outbox: Outbox, clock: FakeClock) -> None:
+def test_done(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A job that is done keeps no lease and no error, and marking it again changes nothing."""
     outbox.enqueue_batch([request("e1"), request("e2")])
     outbox.claim_jobs("a", 9, V)
@@ -114,7 +114,7 @@ def test_done(outbox: Outbox, clock: FakeClock) -> None:
     assert outbox.counts() == JobCounts(processing=1, done=1)
 
 
-def test_waits_between_tries(outbox: Outbox, clock: FakeClock) -> None:
+def test_waits_between_tries(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A failing job is tried again after 1, 5 and 30 s, then stays failed with its last error."""
     outbox.enqueue_batch([request()])
     for n, wait_s in enumerate((1, 5, 30)):
@@ -137,7 +137,7 @@ def test_waits_between_tries(outbox: Outbox, clock: FakeClock) -> None:
     assert (job(outbox).status, job(outbox).error) == (JobStatus.FAILED, "the last")
 
 
-def test_a_failing_job_keeps_nobody_waiting(outbox: Outbox, clock: FakeClock) -> None:
+def test_a_failing_job_keeps_nobody_waiting(outbox: VectorOutbox, clock: FakeClock) -> None:
     """While one item waits for its next try, the others go on."""
     outbox.enqueue_batch([request("e1"), request("e2")])
     outbox.claim_jobs("a", 1, V)
@@ -147,7 +147,7 @@ def test_a_failing_job_keeps_nobody_waiting(outbox: Outbox, clock: FakeClock) ->
     assert ids_of(outbox.claim_jobs("a", 9, V)) == ["e1"]
 
 
-def test_expired_lease_counts_as_a_try(outbox: Outbox, clock: FakeClock) -> None:
+def test_expired_lease_counts_as_a_try(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A job whose worker died is taken back when its lease ends, not before, and has one try less."""
     outbox.enqueue_batch([request()])
     outbox.claim_jobs("a", 9, V)
@@ -162,7 +162,7 @@ def test_expired_lease_counts_as_a_try(outbox: Outbox, clock: FakeClock) -> None
     assert ids_of(outbox.claim_jobs("b", 9, V)) == ["e1"]
 
 
-def test_claim_takes_expired_leases_back(outbox: Outbox, clock: FakeClock) -> None:
+def test_claim_takes_expired_leases_back(outbox: VectorOutbox, clock: FakeClock) -> None:
     """Nobody has to call for it: the next claim hands a dead worker's jobs on."""
     outbox.enqueue_batch([request()])
     outbox.claim_jobs("a", 9, V)
@@ -171,7 +171,7 @@ def test_claim_takes_expired_leases_back(outbox: Outbox, clock: FakeClock) -> No
     assert (again.lease_owner, again.retry_count) == ("b", 1)
 
 
-def test_poison_ends_failed(outbox: Outbox, clock: FakeClock) -> None:
+def test_poison_ends_failed(outbox: VectorOutbox, clock: FakeClock) -> None:
     """An item that kills each worker is not tried for ever."""
     outbox.enqueue_batch([request()])
     tries = 0
@@ -183,7 +183,7 @@ def test_poison_ends_failed(outbox: Outbox, clock: FakeClock) -> None:
     assert (job(outbox).status, outbox.next_due(V)) == (JobStatus.FAILED, None)
 
 
-def test_renewed_lease_lasts(outbox: Outbox, clock: FakeClock) -> None:
+def test_renewed_lease_lasts(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A worker that renews keeps its jobs; one that lost them renews nothing."""
     outbox.enqueue_batch([request()])
     outbox.claim_jobs("a", 9, V)
@@ -197,7 +197,7 @@ def test_renewed_lease_lasts(outbox: Outbox, clock: FakeClock) -> None:
     assert outbox.renew("a", [JOB]) == 0
 
 
-def test_a_lost_lease_finishes_nothing(outbox: Outbox, clock: FakeClock) -> None:
+def test_a_lost_lease_finishes_nothing(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A worker that comes back after its lease was given on changes nothing of the new owner's job."""
     outbox.enqueue_batch([request()])
     outbox.claim_jobs("a", 9, V)
@@ -211,7 +211,7 @@ def test_a_lost_lease_finishes_nothing(outbox: Outbox, clock: FakeClock) -> None
 
 
 @pytest.mark.parametrize("state", ["pending", "processing", "done", "failed", "failed for good"])
-def test_changed_content_starts_anew(outbox: Outbox, clock: FakeClock, state: str) -> None:
+def test_changed_content_starts_anew(outbox: VectorOutbox, clock: FakeClock, state: str) -> None:
     """Another content hash makes the job pending with all its tries, whatever its state, and the claimer loses it."""
     outbox.enqueue_batch([request()])
     if state != "pending":
@@ -235,7 +235,7 @@ def test_changed_content_starts_anew(outbox: Outbox, clock: FakeClock, state: st
     assert [one.content_hash for one in outbox.claim_jobs("b", 9, V)] == ["h2"]
 
 
-def test_failed_jobs_can_be_tried_at_once(outbox: Outbox, clock: FakeClock) -> None:
+def test_failed_jobs_can_be_tried_at_once(outbox: VectorOutbox, clock: FakeClock) -> None:
     """By hand, failed jobs with tries left go on without their wait; the others only when more tries are given."""
     outbox.enqueue_batch([request("e1"), request("e2")])
     outbox.claim_jobs("a", 9, V)
@@ -253,7 +253,7 @@ def test_failed_jobs_can_be_tried_at_once(outbox: Outbox, clock: FakeClock) -> N
     assert len(outbox.claim_jobs("a", 9, V)) == 2
 
 
-def test_next_due_of_nothing(outbox: Outbox) -> None:
+def test_next_due_of_nothing(outbox: VectorOutbox) -> None:
     """Nothing to do means no time; a pending job is due at once; other versions do not count."""
     assert outbox.next_due(V) is None
     outbox.enqueue_batch([request(version="v2")])
@@ -261,10 +261,10 @@ def test_next_due_of_nothing(outbox: Outbox) -> None:
     assert outbox.next_due("v2") is not None
 
 
-def test_state_is_on_disk(outbox: Outbox, tmp_path: Path, clock: FakeClock) -> None:
+def test_state_is_on_disk(outbox: VectorOutbox, tmp_path: Path, clock: FakeClock) -> None:
     """Another process sees what was enqueued, and goes on with it."""
     outbox.enqueue_batch([request()])
-    other = Outbox(tmp_path / "outbox.sqlite", clock)
+    other = VectorOutbox(tmp_path / "outbox.sqlite", clock)
     assert ids_of(other.claim_jobs("b", 9, V)) == ["e1"]
     assert outbox.counts() == JobCounts(processing=1)
     other.close()
@@ -274,12 +274,12 @@ def test_lost_file_is_made_again(tmp_path: Path, clock: FakeClock) -> None:
     """The file is disposable: after its loss, and after damage, which is moved aside, every item is new."""
     path = tmp_path / "outbox.sqlite"
     for _ in range(2):
-        outbox = Outbox(path, clock)
+        outbox = VectorOutbox(path, clock)
         assert outbox.enqueue_batch([request()]) == [True]
         outbox.close()
         path.unlink()
     path.write_bytes(b"no database at all" * 100)
-    outbox = Outbox(path, clock)
+    outbox = VectorOutbox(path, clock)
     assert outbox.enqueue_batch([request()]) == [True]
     outbox.close()
     assert [one.read_bytes()[:11] for one in tmp_path.glob("*.damaged-*")] == [b"no database"]
@@ -288,7 +288,7 @@ def test_lost_file_is_made_again(tmp_path: Path, clock: FakeClock) -> None:
 def test_file_taken_away_under_an_open_outbox_is_made_again(tmp_path: Path, clock: FakeClock) -> None:
     """What another process moved aside is not written any more; the new file says that nobody compared yet."""
     path = tmp_path / "outbox.sqlite"
-    outbox = Outbox(path, clock)
+    outbox = VectorOutbox(path, clock)
     outbox.enqueue_batch([request()])
     assert not outbox.was_compared()
     outbox.note_compared()
@@ -299,7 +299,7 @@ def test_file_taken_away_under_an_open_outbox_is_made_again(tmp_path: Path, cloc
     outbox.close()
 
 
-def test_lost_vectors_begin_a_done_job_again(outbox: Outbox) -> None:
+def test_lost_vectors_begin_a_done_job_again(outbox: VectorOutbox) -> None:
     """A done job of equal content stays done, unless its vectors are said to be lost."""
     outbox.enqueue_batch([request()])
     (job,) = outbox.claim_jobs("w", 1, request().embedding_version)
@@ -310,7 +310,7 @@ def test_lost_vectors_begin_a_done_job_again(outbox: Outbox) -> None:
     assert len(outbox.claim_jobs("w", 1, request().embedding_version)) == 1
 
 
-def test_a_move_that_is_not_allowed_is_an_error(outbox: Outbox, tmp_path: Path) -> None:
+def test_a_move_that_is_not_allowed_is_an_error(outbox: VectorOutbox, tmp_path: Path) -> None:
     """A row that somebody else brought into an impossible state is not moved on as if nothing were wrong."""
     outbox.enqueue_batch([request()])
     with sqlite3.connect(tmp_path / "outbox.sqlite") as connection:

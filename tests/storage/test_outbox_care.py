@@ -11,7 +11,7 @@ from headwater.schemas.clock import FakeClock
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import job_id
 from headwater.schemas.jobs import JobCounts, JobMetrics, JobRequest, JobStatus
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 
 V = "minilm-384-abc"
 
@@ -23,9 +23,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[Outbox]:
+def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[VectorOutbox]:
     """Return an empty outbox."""
-    made = Outbox(tmp_path / "outbox.sqlite", clock)
+    made = VectorOutbox(tmp_path / "outbox.sqlite", clock)
     yield made
     made.close()
 
@@ -40,7 +40,7 @@ def name(item: str, version: str = V) -> str:
     return job_id("entry", item, version)
 
 
-def claimed(outbox: Outbox, owner: str = "a", limit: int = 50) -> list[str]:
+def claimed(outbox: VectorOutbox, owner: str = "a", limit: int = 50) -> list[str]:
     """Claim, and return the items."""
     return [one.item_id for one in outbox.claim_jobs(owner, limit, V)]
 
@@ -49,7 +49,7 @@ class TestSuspects:
     """Jobs whose worker died, of which one may be what killed it."""
 
     @pytest.mark.parametrize("how", ["abandoned", "expired"])
-    def test_they_come_one_by_one(self, outbox: Outbox, clock: FakeClock, how: str) -> None:
+    def test_they_come_one_by_one(self, outbox: VectorOutbox, clock: FakeClock, how: str) -> None:
         """After a death each job of the batch is claimed alone, oldest first; those never held come together."""
         outbox.enqueue_batch([request(f"e{n}") for n in range(6)])
         assert len(claimed(outbox, limit=3)) == 3
@@ -63,7 +63,7 @@ class TestSuspects:
         assert claimed(outbox) == ["e2"]
         assert claimed(outbox) == ["e3", "e4", "e5"]
 
-    def test_an_older_sound_job_brings_no_suspect_along(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_an_older_sound_job_brings_no_suspect_along(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """A claim of several leaves out the suspects between them."""
         outbox.enqueue_batch([request("e1")])
         clock.move(1)
@@ -76,7 +76,7 @@ class TestSuspects:
         assert claimed(outbox) == ["e1", "e3"]
         assert claimed(outbox) == ["e2"]
 
-    def test_poison_takes_nobody_with_it(self, outbox: Outbox) -> None:
+    def test_poison_takes_nobody_with_it(self, outbox: VectorOutbox) -> None:
         """A job that kills each worker ends failed after its tries, and no other of its first batch does."""
         items = [f"e{n}" for n in range(10)]
         outbox.enqueue_batch([request(item) for item in items])
@@ -93,7 +93,7 @@ class TestSuspects:
         (failed,) = outbox.failed_jobs()
         assert (failed.item_id, failed.error) == ("e4", "the worker died")
 
-    def test_used_up_tries_end_only_alone(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_used_up_tries_end_only_alone(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """A job at its last try that dies in company comes back once more, alone, and ends failed when it dies then."""
         outbox.enqueue_batch([request("e1"), request("e2")])
         for wait_s in limits.BACKOFF_S:
@@ -109,7 +109,7 @@ class TestSuspects:
         outbox.recover_abandoned(V)
         assert outbox.counts() == JobCounts(done=1, failed=1)
 
-    def test_new_content_is_no_suspect(self, outbox: Outbox) -> None:
+    def test_new_content_is_no_suspect(self, outbox: VectorOutbox) -> None:
         """Another text clears what was held against the old one."""
         outbox.enqueue_batch([request("e1"), request("e2")])
         claimed(outbox)
@@ -121,11 +121,11 @@ class TestSuspects:
 class TestMetrics:
     """What the outbox tells of itself."""
 
-    def test_of_nothing(self, outbox: Outbox) -> None:
+    def test_of_nothing(self, outbox: VectorOutbox) -> None:
         """An empty outbox claims no times."""
         assert outbox.metrics() == outbox.metrics(V) == JobMetrics(JobCounts(), None, None, None)
 
-    def test_ages_and_times(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_ages_and_times(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """Mean time is from claim to done, the oldest pending age counts from when it became pending."""
         outbox.enqueue_batch([request(f"e{n}") for n in range(4)])
         clock.move(10)
@@ -141,7 +141,7 @@ class TestMetrics:
         assert outbox.metrics(V) == JobMetrics(JobCounts(pending=3, done=1), 17, 5, done_at)
         assert outbox.metrics("v2") == JobMetrics(JobCounts(), None, None, None)
 
-    def test_a_failure_is_processed_but_not_timed(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_a_failure_is_processed_but_not_timed(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """A failed job counts as the last processed one, and not in the mean."""
         outbox.enqueue(request())
         claimed(outbox)
@@ -149,7 +149,7 @@ class TestMetrics:
         outbox.mark_failed("a", name("e1"), "bad")
         assert outbox.metrics() == JobMetrics(JobCounts(failed=1), None, None, clock.now())
 
-    def test_times_outlive_the_rows(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_times_outlive_the_rows(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """The mean stays when the done jobs it came from are cleaned up, and goes with its version."""
         outbox.enqueue(request())
         claimed(outbox)
@@ -161,7 +161,7 @@ class TestMetrics:
         outbox.drop_version(V)
         assert outbox.metrics().mean_processing_s is None
 
-    def test_a_clock_that_went_back(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_a_clock_that_went_back(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """Times are never negative."""
         outbox.enqueue_batch([request("e1"), request("e2")])
         claimed(outbox, limit=1)
@@ -173,13 +173,13 @@ class TestMetrics:
     def test_an_older_file_is_read(self, tmp_path: Path, clock: FakeClock) -> None:
         """A file made before there were metrics goes on with its jobs."""
         path = tmp_path / "old.sqlite"
-        old = Outbox(path, clock)
+        old = VectorOutbox(path, clock)
         old.enqueue(request())
         old.close()
         connection = sqlite3.connect(path)
         connection.execute("DROP TABLE vector_work")
         connection.close()
-        again = Outbox(path, clock)
+        again = VectorOutbox(path, clock)
         assert claimed(again) == ["e1"]
         assert again.mark_done("a", [name("e1")]) == 1
         assert again.metrics().mean_processing_s == 0
@@ -189,7 +189,7 @@ class TestMetrics:
 class TestCleaning:
     """What is removed, and when."""
 
-    def test_done_jobs_go_after_a_week(self, outbox: Outbox, clock: FakeClock) -> None:
+    def test_done_jobs_go_after_a_week(self, outbox: VectorOutbox, clock: FakeClock) -> None:
         """Only done jobs, only after seven days, the oldest first up to a limit; the rest stays."""
         outbox.enqueue_batch([request(f"e{n}") for n in range(5)])
         claimed(outbox, limit=4)
@@ -207,7 +207,7 @@ class TestCleaning:
         assert outbox.cleanup_done() == 0
         assert outbox.counts() == JobCounts(pending=1, failed=1)
 
-    def test_removed_items_lose_their_jobs(self, outbox: Outbox) -> None:
+    def test_removed_items_lose_their_jobs(self, outbox: VectorOutbox) -> None:
         """A deleted item has no job of any version; a worker that held one finishes nothing."""
         outbox.enqueue_batch([request(), request(version="v2"), request("e2")])
         claimed(outbox)
@@ -216,7 +216,7 @@ class TestCleaning:
         assert outbox.mark_done("a", [name("e1"), name("e2")]) == 1
         assert outbox.counts() == JobCounts(done=1)
 
-    def test_a_version_is_dropped_alone(self, outbox: Outbox) -> None:
+    def test_a_version_is_dropped_alone(self, outbox: VectorOutbox) -> None:
         """The jobs of one version go, those of the other stay."""
         outbox.enqueue_batch([request(), request("e2"), request(version="v2")])
         assert outbox.versions() == [V, "v2"]
@@ -225,7 +225,7 @@ class TestCleaning:
         assert outbox.versions() == ["v2"]
 
 
-def test_enqueue_says_whether_it_is_new(outbox: Outbox) -> None:
+def test_enqueue_says_whether_it_is_new(outbox: VectorOutbox) -> None:
     """The first request of an item is new, the same again is not, another text is."""
     assert [outbox.enqueue(request()), outbox.enqueue(request()), outbox.enqueue(request(content="h2"))] == [
         True,
@@ -235,7 +235,7 @@ def test_enqueue_says_whether_it_is_new(outbox: Outbox) -> None:
     assert outbox.counts() == JobCounts(pending=1)
 
 
-def test_dry_counts_tell_what_would_happen(outbox: Outbox, clock: FakeClock) -> None:
+def test_dry_counts_tell_what_would_happen(outbox: VectorOutbox, clock: FakeClock) -> None:
     """Counting what is stuck, retryable or new changes nothing and gives what doing it gives."""
     outbox.enqueue_batch([request("e1"), request("e2"), request("e3")])
     claimed(outbox)
@@ -252,7 +252,7 @@ def test_dry_counts_tell_what_would_happen(outbox: Outbox, clock: FakeClock) -> 
     assert outbox.enqueue_batch(wanted, lost=True) == [False, True, True, True]
 
 
-def test_failed_jobs_are_told_with_their_errors(outbox: Outbox, clock: FakeClock) -> None:
+def test_failed_jobs_are_told_with_their_errors(outbox: VectorOutbox, clock: FakeClock) -> None:
     """The latest failure comes first; other versions and states are left out."""
     outbox.enqueue_batch([request("e1"), request("e2"), request("e3"), request(version="v2")])
     claimed(outbox)
@@ -265,7 +265,7 @@ def test_failed_jobs_are_told_with_their_errors(outbox: Outbox, clock: FakeClock
     assert all(one.status is JobStatus.FAILED for one in outbox.failed_jobs())
 
 
-def test_a_request_to_reconcile_stays_until_it_is_done(outbox: Outbox) -> None:
+def test_a_request_to_reconcile_stays_until_it_is_done(outbox: VectorOutbox) -> None:
     """A comparison one way does not take back that somebody asked for both; one both ways does."""
     assert (outbox.was_compared(), outbox.is_asked_to_reconcile()) == (False, False)
     outbox.note_compared()

@@ -15,7 +15,7 @@ from headwater.schemas.clock import FakeClock
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import job_id
 from headwater.schemas.jobs import JobCounts, JobRequest
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 
 V = "v1"
 ITEMS = st.sampled_from([f"e{n}" for n in range(5)])
@@ -49,7 +49,7 @@ class OutboxMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.clock = FakeClock()
-        self.outbox = Outbox(self.folder / "o.sqlite", self.clock)
+        self.outbox = VectorOutbox(self.folder / "o.sqlite", self.clock)
         self.jobs: dict[str, Expected] = {}
         self.made = 0
 

@@ -15,7 +15,7 @@ from headwater.schemas.clock import FakeClock
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import job_id
 from headwater.schemas.jobs import ALLOWED, Job, JobCounts, JobRequest, JobStatus
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 
 V = "v1"
 NAMES = {item: job_id("entry", item, V) for item in ("e1", "e2")}
@@ -30,7 +30,7 @@ def request(item: str, content: str = "h1") -> JobRequest:
     return JobRequest(ItemKind.ENTRY, item, V, content)
 
 
-def make_calls(outbox: Outbox, clock: FakeClock) -> dict[str, Callable[[str, str], object]]:
+def make_calls(outbox: VectorOutbox, clock: FakeClock) -> dict[str, Callable[[str, str], object]]:
     """Return every way to change an outbox, and the passing of time."""
     content = itertools.count()
     return {
@@ -60,7 +60,7 @@ def test_no_other_moves_are_made(
 ) -> None:
     """Whatever is called in whatever order, jobs make only allowed moves, and their fields fit their state."""
     clock = FakeClock()
-    outbox = Outbox(tmp_path_factory.mktemp("outbox") / "o.sqlite", clock)
+    outbox = VectorOutbox(tmp_path_factory.mktemp("outbox") / "o.sqlite", clock)
     calls = make_calls(outbox, clock)
     before: dict[str, Job] = {}
     for call, item, owner in steps:
@@ -79,8 +79,8 @@ def test_no_other_moves_are_made(
 WORKER = """
 import sys
 from pathlib import Path
-from headwater.storage.outbox import Outbox
-outbox = Outbox(Path(sys.argv[1]))
+from headwater.storage.outbox import VectorOutbox
+outbox = VectorOutbox(Path(sys.argv[1]))
 sys.stdin.read()
 while jobs := outbox.claim_jobs(sys.argv[2], 7, "v1"):
     for job in jobs:
@@ -93,7 +93,7 @@ outbox.close()
 def test_many_workers_share_the_work(tmp_path: Path) -> None:
     """Several processes claim at once: each job goes to exactly one of them, and all get done."""
     path = tmp_path / "outbox.sqlite"
-    outbox = Outbox(path)
+    outbox = VectorOutbox(path)
     outbox.enqueue_batch([request(f"e{n}") for n in range(300)])
     workers = [
         subprocess.Popen(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from headwater.flows.embed_run import run_embed
 from headwater.flows.embed_steps import EmbedReport, EmbedSteps
+from headwater.flows.items import Items
 from headwater.schemas import limits
 from headwater.schemas.clock import FakeClock
 from headwater.schemas.columns import EVENTS, events_to_arrow
@@ -21,7 +22,7 @@ from headwater.schemas.ids import content_hash
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.hash_encoder import HashEncoder
 from headwater.storage.home import Home
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 
@@ -51,7 +52,7 @@ class Bench:
         self.home = Home.open(folder)
         self.clock = FakeClock(NOW)
         self.encoder = HashEncoder()
-        self.outbox = Outbox(self.home.outbox_file, self.clock)
+        self.outbox = VectorOutbox(self.home.outbox_file, self.clock)
         self.vectors = VectorStore(self.home)
 
     def add(self, *texts: str, kind: Kind = Kind.PROMPT, start: int = 0) -> list[str]:
@@ -104,5 +105,6 @@ class Bench:
 
 def steps_of(bench: Bench) -> EmbedSteps:
     """Return the steps of a run over the bench."""
-    events = LanceStore(bench.home.lance).open(EVENTS, create=False)
-    return EmbedSteps(bench.outbox, events, bench.vectors, bench.encoder, owner="w", clock=bench.clock)
+    return EmbedSteps(
+        bench.outbox, Items(bench.home), bench.vectors, bench.encoder, owner="w", clock=bench.clock
+    )

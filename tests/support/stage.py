@@ -23,7 +23,7 @@ from headwater.storage.embedder import load
 from headwater.storage.home import Home
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.models import active_version, resolve
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.surface import capture, hook
 
@@ -71,7 +71,7 @@ class Stage:
         """Read all there is, and embed it."""
         version = active_version(self.home)
         run_ingest(self.home, IngestOptions(version, until_idle=True))
-        with closing(Outbox(self.home.outbox_file)) as outbox:
+        with closing(VectorOutbox(self.home.outbox_file)) as outbox:
             enqueue_missing(self.home, outbox, version)
         run_embed(self.home, load(resolve("test-hash", self.home)), owner="stage")
 

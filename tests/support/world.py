@@ -12,7 +12,7 @@ from headwater.schemas.columns import EVENTS
 from headwater.schemas.events import Fate, ItemKind
 from headwater.storage.home import Home
 from headwater.storage.known_ids import KnownIds
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorStore
 from headwater.surface import capture
@@ -172,7 +172,7 @@ class World:
         wanted = rows.select("id", "content_hash").rows()
         have = sets.filter(sets["item_kind"] == ItemKind.ENTRY.value).select("item_id", "content_hash").rows()
         assert sorted(have) == sorted(wanted), self._why("vector sets differ from the items")
-        outbox = Outbox(self.home.outbox_file)
+        outbox = VectorOutbox(self.home.outbox_file)
         jobs = outbox.counts(version)
         outbox.close()
         assert (jobs.pending, jobs.processing, jobs.failed) == (0, 0, 0), self._why(f"jobs are left: {jobs}")

@@ -26,7 +26,7 @@ from headwater.storage import seal
 from headwater.storage.locks import hold_lock
 from headwater.storage.mending import set_aside
 from headwater.storage.models import active_version
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import ARCHIVE_LOCK, INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
 from headwater.storage.vectors import VectorStore
 from headwater.surface import failures
@@ -142,7 +142,7 @@ def _forgotten(stage: Stage, patch: pytest.MonkeyPatch) -> None:
 
 def _failed_jobs(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     _wait(stage, "evt_nobody")
-    with closing(Outbox(stage.home.outbox_file)) as outbox:
+    with closing(VectorOutbox(stage.home.outbox_file)) as outbox:
         (job,) = outbox.claim_jobs("w", 1, active_version(stage.home))
         outbox.mark_failed("w", job.job_id, "poison")
 
@@ -172,7 +172,7 @@ def _config_broken(stage: Stage, patch: pytest.MonkeyPatch) -> None:
 
 
 def _wait(stage: Stage, item_id: str) -> None:
-    with closing(Outbox(stage.home.outbox_file)) as outbox:
+    with closing(VectorOutbox(stage.home.outbox_file)) as outbox:
         outbox.enqueue_batch([JobRequest(ItemKind.ENTRY, item_id, active_version(stage.home), "h")])
 
 

@@ -12,7 +12,7 @@ from headwater.schemas.columns import EVENTS
 from headwater.schemas.events import ItemKind
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.models import hash_spec, version_of
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.worker_lock import version_lock
 
@@ -56,7 +56,7 @@ def test_worker_status_reconcile_drop(program: Program) -> None:
 
     assert "it is the active one" in program.run("vector", "drop", VERSION, code=1).stderr
     assert f"wanted one of: {VERSION}" in program.run("vector", "drop", OTHER, code=1).stderr
-    with closing(Outbox(program.home.outbox_file)) as outbox:
+    with closing(VectorOutbox(program.home.outbox_file)) as outbox:
         outbox.enqueue(JobRequest(ItemKind.ENTRY, "x", OTHER, "h"))
     assert program.json("vector", "drop", OTHER) == {"version": OTHER, "items": 0, "jobs": 1}
 
@@ -84,7 +84,7 @@ def test_another_worker_is_no_error(program: Program) -> None:
 
 def test_failed_jobs_are_shown_with_their_error(program: Program) -> None:
     """A job whose item is not there is told with its error, and what to do."""
-    with closing(Outbox(program.home.outbox_file)) as outbox:
+    with closing(VectorOutbox(program.home.outbox_file)) as outbox:
         outbox.enqueue(JobRequest(ItemKind.MEMORY, "mem_1", VERSION, "h"))
     said = program.run("vector", "worker", "--once")
     assert said.stdout == "Processed: 1, Succeeded: 0, Failed: 1\n"

@@ -19,7 +19,7 @@ from headwater.flows.reprocess_run import ReprocessOptions, reprocess
 from headwater.schemas.events import ItemKind
 from headwater.schemas.jobs import JobRequest
 from headwater.storage.home import Current, Home
-from headwater.storage.outbox import Outbox
+from headwater.storage.outbox import VectorOutbox
 
 LIVE = DATA / "claude_code_live_transcripts" / "-home-dev-live-proj"
 ORIGIN, FORK = "af004aec-f1e1-4a3a-b13d-75103ac8bdbe", "035f7ddd-191a-452d-84a4-e7f6c05eee90"
@@ -185,7 +185,7 @@ def test_job_of_a_copy_goes_with_it(tmp_path: Path) -> None:
     write(tmp_path / "fork.jsonl", *forked(S2, S1, *ORIGINAL, prompt="q"))
     write(tmp_path / "origin.jsonl", *ORIGINAL)
     bring_in(home, tmp_path / "fork.jsonl")
-    outbox = Outbox(home.outbox_file)
+    outbox = VectorOutbox(home.outbox_file)
     version = next(iter(found_versions(outbox)))
     copies = rows_of(home)["id"].to_list()
     bring_in(home, tmp_path / "origin.jsonl")
@@ -196,7 +196,7 @@ def test_job_of_a_copy_goes_with_it(tmp_path: Path) -> None:
     outbox.close()
 
 
-def found_versions(outbox: Outbox) -> set[str]:
+def found_versions(outbox: VectorOutbox) -> set[str]:
     """Return the embedding versions that have jobs."""
     with outbox._db.reading() as connection:
         return {row[0] for row in connection.execute("SELECT DISTINCT embedding_version FROM vector_outbox")}
