@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headwater.flows.fork_copies import ForkCopies
 from headwater.flows.merge import merge
+from headwater.flows.moments import Change, Seen, matter_of
 from headwater.flows.task_titles import task_titles
 from headwater.schemas import clock as clock_module
 from headwater.schemas.columns import event_from_row, events_to_arrow
@@ -24,7 +25,7 @@ from headwater.storage.log_register import Clearing
 from headwater.storage.tables import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from headwater.schemas.clock import Clock
@@ -46,6 +47,7 @@ class Written:
     parts: dict[str, Part] = field(default_factory=dict)
     fates: dict[Position, Fate] = field(default_factory=dict)
     gone: tuple[str, ...] = ()  # ids of rows that were taken out: copies whose originals came
+    seen: tuple[Seen, ...] = ()  # what memory is to know of
 
 
 class RepeatCounter:
@@ -80,11 +82,15 @@ class EventWriter:
     not read again, so the journal has to be read from its start with an empty register.
     """
 
-    def __init__(self, table: LanceTable, known: KnownIds) -> None:
-        """Make the register agree with the table first: see `reconcile`."""
+    def __init__(self, table: LanceTable, known: KnownIds, *, tells_again: bool = True) -> None:
+        """Make the register agree with the table first: see `reconcile`.
+
+        `tells_again`: memory is told of events whose lines had a fate before; not so when only one project is built.
+        """
         self._table = table
         self._known = known
         self._copies = ForkCopies(table, known)
+        self._tells_again = tells_again
         self._open: dict[Position, Fate] = {}  # of lines whose last fact is not here yet
         self.complete = self.reconcile()
 
@@ -112,11 +118,12 @@ class EventWriter:
     def write_events(self, drafts: Sequence[Draft]) -> list[Written]:
         """Write what is new, merge what is told again; lines with a fate are passed over. Durable when it returns."""
         settled = self._known.fates([draft.position for draft in drafts])
+        again = self._again(drafts, settled) if settled else ()
         drafts = [draft for draft in drafts if draft.position not in settled]
         if not drafts:
-            return []
+            return [Written(seen=again)] if again else []
         copies = self._copies.settle(drafts)
-        self._take_out(copies.gone)
+        again = (*again, *self._take_out(copies.gone))
         links = self._links(drafts)
         known = self._known.lookup(list(dict.fromkeys([*(draft.event.id for draft in drafts), *links])))
         batch = _Batch(known, self._stored(drafts, known, links), self._open)
@@ -133,14 +140,35 @@ class EventWriter:
         fault_point("ingest.upserted")
         self._known.logs.note(batch.told)  # not later: the next batch may hold copies of these
         gone = tuple(sorted(copies.gone))
-        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates, gone)]
+        seen = (*again, *batch.seen())
+        return [Written(tuple(batch.events.values()), batch.parts(), batch.fates, gone, seen)]
 
-    def _take_out(self, ids: set[str]) -> None:
+    def _take_out(self, ids: set[str]) -> list[Seen]:
         """Delete rows of copies: from the register first, so that a crash in between leaves rows to delete again."""
-        if ids:
-            self._known.retract(ids)
-            self._table.delete(f"id IN ({', '.join(quote(id_) for id_ in sorted(ids))})")
-            self._copies.forget(ids)
+        if not ids:
+            return []
+        gone = [event_from_row(row) for row in self._table.by_ids(sorted(ids)).iter_rows(named=True)]
+        self._known.retract(ids)
+        self._table.delete(f"id IN ({', '.join(quote(id_) for id_ in sorted(ids))})")
+        self._copies.forget(ids)
+        return [Seen(event, Change.GONE) for event in gone]
+
+    def _again(self, drafts: Sequence[Draft], settled: dict[Position, Fate]) -> tuple[Seen, ...]:
+        """Return the events of lines that had their fate before: memory may not have got to its snapshot by then.
+
+        A line that only told more of an event may have changed it, which memory must look at as a whole.
+        """
+        changes: dict[str, Change] = {}
+        for draft in drafts:
+            fate = settled.get(draft.position)
+            if fate is Fate.MERGED:
+                changes[draft.event.id] = Change.CHANGED
+            elif fate is Fate.EVENT:
+                changes.setdefault(draft.event.id, Change.AGAIN)
+        if not changes or not self._tells_again:
+            return ()
+        rows = self._table.by_ids(list(changes))
+        return tuple(Seen(event_from_row(row), changes[row["id"]]) for row in rows.iter_rows(named=True))
 
     def _links(self, drafts: Sequence[Draft]) -> dict[str, str]:
         """Return event id of a session's start -> session before it, for those that a person cleared."""
@@ -172,6 +200,7 @@ class _Batch:
         self, known: dict[str, Known], stored: dict[str, Event], waiting: dict[Position, Fate]
     ) -> None:
         self._waiting = waiting
+        self._repeated: dict[str, Change] = {}  # ids in the table whose lines are read once more
         self._before = known
         self._known = dict(known)
         self._stored = stored
@@ -204,12 +233,17 @@ class _Batch:
         if known is None or not known.position.file:  # unknown, or known from the table alone
             fate = Fate.EVENT
             self.first[event.id] = self._known[event.id] = Known(event.parts, position)
+            self._repeated.setdefault(event.id, Change.AGAIN)
         elif known.position == position:
             fate = Fate.EVENT  # this very line wrote it before a crash
+            self._repeated.setdefault(event.id, Change.AGAIN)
         elif event.parts in known.parts:
             return Fate.DUPLICATE
         else:
             fate = Fate.MERGED
+            stored = self._stored.get(event.id)
+            if stored is not None and event.parts in stored.parts:
+                self._repeated[event.id] = Change.CHANGED  # merged before a crash: memory may not know
             self._known[event.id] = Known(known.parts | event.parts, known.position)
         held = self.events.get(event.id) or self._stored.get(event.id)
         self.events[event.id] = event if held is None else merge(held, event)
@@ -226,6 +260,20 @@ class _Batch:
             for id_, event in self.events.items()
             if id_ in self._before and event != self._stored.get(id_)
         ]
+
+    def seen(self) -> Iterator[Seen]:
+        """Yield what became of each event for memory; one that went to another project is gone from its own."""
+        for id_, event in self.events.items():
+            stored = self._stored.get(id_)
+            if id_ not in self._before:
+                yield Seen(event, Change.NEW)
+            elif stored is None or id_ in self._repeated:
+                yield Seen(event, self._repeated.get(id_, Change.CHANGED))
+            else:
+                if stored.project != event.project:
+                    yield Seen(stored, Change.GONE)
+                is_same = matter_of(stored) == matter_of(event)
+                yield Seen(event, Change.SAME if is_same else Change.CHANGED)
 
     def parts(self) -> dict[str, Part]:
         """Return the deliveries of each event that lines with a fate have told."""

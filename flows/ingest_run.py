@@ -24,9 +24,14 @@ from bytewax.testing import run_main
 
 from headwater.flows.archive_run import recover_archive, seal_in_ingest
 from headwater.flows.causes import cause_of
+from headwater.flows.decisions import DecisionReader, DecisionSource, asked_of
 from headwater.flows.event_writer import EventWriter, RepeatCounter, Settler
-from headwater.flows.ingest import ingest_flow
+from headwater.flows.ingest import IngestParts, ingest_flow
 from headwater.flows.interrupts import Interrupts, Reason
+from headwater.flows.memory_steps import MemorySteps
+from headwater.flows.memory_writer import MemoryWriter, open_tables
+from headwater.flows.project_build import ProjectBuilder, Sources
+from headwater.flows.project_memory import MemoryConfig
 from headwater.flows.source import JournalSource, SourceConfig, Stop, Wakes
 from headwater.flows.watcher import Watcher
 from headwater.schemas import clock as clock_module
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
     from headwater.storage.home import Home
     from headwater.storage.tables import LanceTable
 
+_ENDED_WELL = "ENDED_WELL"  # beside the snapshots: nothing was written after the last of them
 _STATE_EVERY_S = 0.5  # how often the state file may be written: `status` reads it
 
 
@@ -61,7 +67,9 @@ _STATE_EVERY_S = 0.5  # how often the state file may be written: `status` reads 
 class IngestOptions:
     """How one run goes. `until_idle`: end when every complete line was read; else at `stop`.
 
-    `archive`: look after the archive when nothing is to be read (see `flows/archive_run.py`).
+    `archive`: look after the archive when nothing is to be read (see `flows/archive_run.py`). `memory_of`: only this
+    project's lines are read anew, the memory of others stays. `leave_dirty`: projects that came late are left to the
+    next run, so that this one is short. `update(project)` is told which project is derived anew.
     """
 
     embedding_version: str | None
@@ -69,6 +77,9 @@ class IngestOptions:
     stop: threading.Event = field(default_factory=threading.Event)
     clock: Clock = clock_module.SYSTEM
     archive: bool = False
+    memory_of: str | None = None
+    leave_dirty: bool = False
+    update: Callable[[str], None] = lambda _project: None
 
 
 def run_ingest(home: Home, options: IngestOptions) -> Wakes:
@@ -136,7 +147,7 @@ def run_generation(
     wakes: Wakes,
     quarantine: Path,
     state_file: Path | None,
-    flow_of: Callable[[JournalSource, RepeatCounter, EventWriter, Settler], Dataflow] = ingest_flow,
+    flow_of: Callable[[IngestParts], Dataflow] = ingest_flow,
 ) -> None:
     """Run the flow once on the tables of a pinned home; the caller holds what keeps others away from them.
 
@@ -147,10 +158,12 @@ def run_generation(
     with ExitStack() as stack:
         outbox = VectorOutbox(home.outbox_file, options.clock)
         stack.callback(outbox.close)
-        table = LanceStore(home.lance).open(EVENTS)
+        store = LanceStore(home.lance)
+        table = store.open(EVENTS)
+        tables = _memory_tables(home, store, table)
         known = KnownIds(home.ids_file)
         stack.callback(known.close)
-        writer = _agreeing(home, table, known)
+        writer = _agreeing(home, table, known, options)
         gc.freeze()  # what the imports left stays for ever: not looking through it saves a fifth of the time
         stack.callback(gc.unfreeze)
         source = SourceConfig(
@@ -173,8 +186,60 @@ def run_generation(
             keeper = _StateKeeper(state_file, source)
             stack.callback(keeper.close)
             keeper.start()
-        flow = flow_of(JournalSource(source, watcher), RepeatCounter(known), writer, settler)
-        _run(flow, home.recovery, config.epoch_s)
+        steps, memory_writer = _memory(home, options, stop, table, tables, outbox, stack)
+        parts = IngestParts(
+            JournalSource(source, watcher),
+            DecisionSource(DecisionReader(home, stop, until_idle=options.until_idle)),
+            RepeatCounter(known),
+            writer,
+            settler,
+            steps,
+            memory_writer,
+        )
+        _run(flow_of(parts), home.recovery, config.epoch_s)
+        replace_file(home.recovery / _ENDED_WELL, b"")
+
+
+def _memory_tables(home: Home, store: LanceStore, events: LanceTable) -> dict[str, LanceTable]:
+    """Return the tables of memory; when one was lost, lines are told once more, so that memory is derived anew."""
+    tables, is_new = open_tables(store)
+    if is_new and events.count():
+        _drop_snapshots(home)
+    return tables
+
+
+def _memory(  # noqa: PLR0917 - all of it is opened by its only caller
+    home: Home,
+    options: IngestOptions,
+    stop: Stop,
+    events: LanceTable,
+    tables: dict[str, LanceTable],
+    outbox: VectorOutbox,
+    stack: ExitStack,
+) -> tuple[MemorySteps, MemoryWriter]:
+    """Return what makes memory of events, and what writes it."""
+    rules = MemoryConfig.of(home.config().endless)
+    builder = ProjectBuilder(
+        Sources(events, tables, lambda project: asked_of(home, project), rules),
+        finishes=options.until_idle and not options.leave_dirty,
+        update=options.update,
+    )
+    stack.callback(builder.close)
+    steps = MemorySteps(
+        rules,
+        builder,
+        finish=lambda: options.until_idle and not stop.is_set(),
+        is_clean=_begin(home.recovery),
+    )
+    return steps, MemoryWriter(tables, outbox, options.embedding_version, clock=options.clock)
+
+
+def _begin(recovery: Path) -> bool:
+    """Return whether the run before this one ended well; this one has not yet."""
+    mark = recovery / _ENDED_WELL
+    is_clean = mark.exists()
+    mark.unlink(missing_ok=True)
+    return is_clean
 
 
 def _is_settled(known: KnownIds, segment: Segment) -> bool:
@@ -182,7 +247,7 @@ def _is_settled(known: KnownIds, segment: Segment) -> bool:
     return segment.lines == 0 or bool(known.offsets(segment.key, segment.last, segment.end))
 
 
-def _agreeing(home: Home, table: LanceTable, known: KnownIds) -> EventWriter:
+def _agreeing(home: Home, table: LanceTable, known: KnownIds, options: IngestOptions) -> EventWriter:
     """Return a writer whose register agrees with the table; when either is lost, layer 0 is read from its start.
 
     Without the register nobody knows how many equal facts came before, so going on from a snapshot would take the next
@@ -192,11 +257,11 @@ def _agreeing(home: Home, table: LanceTable, known: KnownIds) -> EventWriter:
         known.clear()
     if not known.has_fates():
         _drop_snapshots(home)
-    writer = EventWriter(table, known)
+    writer = EventWriter(table, known, tells_again=options.memory_of is None)
     if not writer.complete:
         known.clear()
         _drop_snapshots(home)
-        writer = EventWriter(table, known)
+        writer = EventWriter(table, known, tells_again=options.memory_of is None)
     return writer
 
 

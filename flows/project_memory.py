@@ -9,25 +9,35 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headwater.flows.consolidate import (
-    ConsolidationConfig,
-    ConsolidationLogic,
-    ConsolidationState,
-    Mark,
-    Memory,
-)
-from headwater.flows.continuity import ContinuityLogic, ContinuityState, Transition
+from headwater.flows.consolidate import ConsolidationConfig, Mark, Memory
+from headwater.flows.continuity import Transition
 from headwater.flows.merge import merge
-from headwater.flows.sessions import session_key
-from headwater.flows.threads import Assigned, ThreadConfig, ThreadLogic
-from headwater.flows.windows import Window, WindowConfig, WindowLogic, WindowState
-from headwater.schemas.continuity import ContinuityConfig, TransitionType
-from headwater.schemas.events import Kind
+from headwater.flows.moments import ByHand, Moment, Ordered, Passed, order_of
+from headwater.flows.remembering import Consolidation, Continuity
+from headwater.flows.session_log import SessionLog, SessionRules
+from headwater.flows.thread_log import ThreadLog
+from headwater.flows.threads import Assigned, ThreadConfig
+from headwater.flows.topic_windows import TopicWindows
+from headwater.flows.topics import TopicLogic
+from headwater.flows.windows import Window, WindowConfig
+from headwater.flows.working_set import WorkingSetLogic, WorkingSetRules
+from headwater.schemas import limits
+from headwater.schemas.continuity import ContinuityConfig
+from headwater.schemas.memory_columns import (
+    CONTINUITY_LOG,
+    EVENT_THREADS,
+    MEMORIES,
+    REVERSALS,
+    SESSIONS,
+    THREADS,
+    WORKING_SET,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from headwater.schemas.config import EndlessConfig
     from headwater.schemas.events import Event
 
 
@@ -39,6 +49,47 @@ class MemoryConfig:
     continuity: ContinuityConfig = field(default_factory=ContinuityConfig)
     windows: WindowConfig = field(default_factory=WindowConfig)
     consolidation: ConsolidationConfig = field(default_factory=ConsolidationConfig)
+    sessions: SessionRules = field(default_factory=SessionRules)
+    working_set: WorkingSetRules = field(default_factory=WorkingSetRules)
+
+    @classmethod
+    def of(cls, settings: EndlessConfig) -> MemoryConfig:
+        """Return the rules that the settings of a home mean."""
+        made, kept, how = settings.consolidation, settings.working_set, settings.continuity
+        idle_s = made.trigger_idle_ms / 1000
+        return cls(
+            continuity=ContinuityConfig(
+                decay_hours=how.topic_decay_hours,
+                min_score_for_seamless=how.min_score_for_seamless,
+                min_score_for_topic_shift=how.min_score_for_topic_shift,
+                empty_groups=how.empty_groups,
+                type_by=how.type,
+            ),
+            windows=WindowConfig(
+                max_events=made.trigger_event_count,
+                interval_s=made.trigger_interval_ms / 1000,
+                idle_s=idle_s,
+                min_events=made.min_events,
+                on_break=made.on_break,
+                on_session_end=made.on_session_end,
+            ),
+            consolidation=ConsolidationConfig(
+                max_summary_chars=made.max_summary_chars, coherence_weight=made.coherence_weight
+            ),
+            sessions=SessionRules(idle_s=idle_s, max_summary_chars=made.max_summary_chars),
+            working_set=WorkingSetRules(
+                max_events=kept.max_events,
+                window_s=kept.time_window_hours * 3600,
+                keep_active=made.keep_active,
+            ),
+        )
+
+    @property
+    def horizon_s(self) -> float:
+        """How long after a project's last event the passing of time can still make something (but expiry)."""
+        return limits.TURN_IDLE_S + max(
+            self.windows.interval_s, self.windows.idle_s, self.sessions.idle_s, self.working_set.window_s
+        )
 
 
 @dataclass(slots=True)
@@ -69,103 +120,78 @@ class Derived:
 
 
 class ProjectLogic:
-    """All steps of one project; input in the order (at, agent, session, seq), each event once."""
+    """All steps of one project, one after the other as in the flow; input in order, each event once."""
 
     def __init__(self, project: str, config: MemoryConfig, data: dict[str, Any] | None = None) -> None:
         """Go on from a snapshot; of none or of an unknown version, afresh."""
-        known = data if data is not None and data.get("v") == 1 else {}
-        self._project = project
-        self._config = config
-        self._threads = ThreadLogic.from_snapshot(config.threads, known.get("threads"))
-        self._continuity = ContinuityLogic(
-            config.continuity, ContinuityState.from_plain(known.get("continuity"))
-        )
-        self._windows = {
-            id_: WindowLogic(id_, project, config.windows, WindowState.from_plain(state))
-            for id_, state in known.get("windows", {}).items()
-        }
-        self._memories = ConsolidationLogic(
-            config.consolidation, ConsolidationState.from_plain(known.get("memories"))
-        )
+        known = data["steps"] if data is not None and data.get("v") == 1 else {}
+        self.topics = TopicLogic(config.threads, known.get(TopicLogic.name))
+        self.windows = TopicWindows(project, config.windows, config.continuity, known.get(TopicWindows.name))
+        self.threads = ThreadLog(project, known.get(ThreadLog.name))
+        self.sessions = SessionLog(project, config.sessions, known.get(SessionLog.name))
+        self.working_set = WorkingSetLogic(project, config.working_set, known.get(WorkingSetLogic.name))
+        self.continuity = Continuity(config.continuity, known.get(Continuity.name))
+        self.consolidation = Consolidation(config.consolidation, known.get(Consolidation.name))
+
+    def take(self, moment: Moment) -> Derived:
+        """Return what a moment makes."""
+        derived = Derived()
+        for topic in self.topics.take(moment):
+            for windowed in self.windows.take(topic):
+                if isinstance(windowed, Assigned):
+                    derived.assigned.append(windowed)
+                elif isinstance(windowed, Window):
+                    derived.windows.append(windowed)
+                self.threads.take(windowed)
+                self.sessions.take(windowed)
+                self.working_set.take(windowed)
+                if (transition := self.continuity.take(windowed)) is not None:
+                    derived.transitions.append(transition)
+                if (made := self.consolidation.take(windowed)) is not None:
+                    derived.memories += made.memories
+                    derived.marks += made.marks
+        return derived
 
     def on_event(self, event: Event) -> Derived:
         """Return what this event, and the time that has passed before it, make."""
-        derived = Derived()
-        for assigned in self._threads.on_event(event):
-            self._take(assigned, derived)
-        self._pass(event.at, derived)
-        if event.kind is Kind.SESSION_END:
-            for window in self._in_order():
-                self._remember(window.on_session_end(event.session_id, event.at), derived)
-        return derived
+        return self.take(Ordered(event))
 
     def on_time(self, now: datetime) -> Derived:
         """Return what the passing of time makes; nothing that a later event would not make as well."""
-        derived = Derived()
-        for assigned in self._threads.on_time(now):
-            self._take(assigned, derived)
-        self._pass(now, derived)
-        return derived
+        return self.take(Passed(now))
 
     def by_hand(self, now: datetime) -> Derived:
         """Return the memories of everything that is open and enough."""
-        derived = self.on_time(now)
-        for window in self._in_order():
-            self._remember(window.by_hand(now), derived)
-        return derived
+        return self.take(ByHand(now))
 
     def due_at(self) -> datetime | None:
-        """Return when `on_time` would next make something."""
-        due = [found[0] for window in self._windows.values() if (found := window.due_at()) is not None]
-        if (turn := self._threads.due_at()) is not None:
-            due.append(turn)
+        """Return when `on_time` would next make a thread's turn or a memory."""
+        due = [at for at in (self.topics.due_at(), self.windows.due_at()) if at is not None]
         return min(due) if due else None
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """Return table name -> rows that were made or changed since they were last asked for."""
+        return {
+            THREADS.name: self.threads.thread_rows(),
+            EVENT_THREADS.name: self.threads.event_rows(),
+            SESSIONS.name: self.sessions.rows(),
+            WORKING_SET.name: self.working_set.rows(),
+            MEMORIES.name: self.consolidation.memory_rows(),
+            REVERSALS.name: self.consolidation.reversal_rows(),
+            CONTINUITY_LOG.name: self.continuity.rows(),
+        }
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        """Return step name -> its state as plain versioned data, a copy."""
+        steps = (
+            self.topics, self.windows, self.threads, self.sessions,
+            self.working_set, self.continuity, self.consolidation,
+        )  # fmt: skip
+        return {step.name: step.snapshot() for step in steps}
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain versioned data, a copy."""
-        return {
-            "v": 1,
-            "threads": self._threads.snapshot(),
-            "continuity": self._continuity.snapshot(),
-            "windows": {id_: one.snapshot() for id_, one in self._windows.items() if one.is_open},
-            "memories": self._memories.snapshot(),
-        }
-
-    def _take(self, assigned: Assigned, derived: Derived) -> None:
-        self._pass(assigned.at, derived)  # first what time has closed, as a timer would have
-        derived.assigned.append(assigned)
-        transition = self._continuity.on_assigned(assigned)
-        if transition is not None:
-            derived.transitions.append(transition)
-            if transition.type is TransitionType.BREAK:
-                for window in self._in_order():
-                    self._remember(window.on_break(assigned.at), derived)
-        own = self._windows.get(assigned.thread_id)
-        if own is None:
-            own = WindowLogic(assigned.thread_id, self._project, self._config.windows, WindowState())
-            self._windows[assigned.thread_id] = own
-        self._remember(own.on_events(assigned.events, assigned.at), derived)
-
-    def _pass(self, now: datetime, derived: Derived) -> None:
-        due = [
-            (found[0], id_) for id_, window in self._windows.items() if (found := window.due_at()) is not None
-        ]
-        for at, id_ in sorted(due):  # in the order in which timers would have fired
-            if at <= now:
-                self._remember(self._windows[id_].on_time(now), derived)
-        for id_ in [id_ for id_, window in self._windows.items() if not window.is_open]:
-            del self._windows[id_]  # a thread without an open window leaves nothing behind
-
-    def _in_order(self) -> list[WindowLogic]:
-        """Return the windows in an order that does not depend on when each came to be, or on a restart."""
-        return [window for _, window in sorted(self._windows.items())]
-
-    def _remember(self, windows: Iterable[Window], derived: Derived) -> None:
-        for window in windows:
-            derived.windows.append(window)
-            made = self._memories.on_window(window)
-            derived.memories += made.memories
-            derived.marks += made.marks
+        return {"v": 1, "steps": self.states()}
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
@@ -174,7 +200,7 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     for event in events:
         held = merged.get(event.id)
         merged[event.id] = event if held is None else merge(held, event)
-    return sorted(merged.values(), key=lambda e: (e.at, e.agent, e.session_id, e.seq, e.id))
+    return sorted(merged.values(), key=order_of)
 
 
 def derive(
@@ -191,8 +217,3 @@ def derive(
     if until is not None:
         derived.add(logic.on_time(until))
     return derived
-
-
-def key_of(event: Event) -> str:
-    """Return the key under which a project's events are brought together; a session without one stands alone."""
-    return event.project or session_key(event)

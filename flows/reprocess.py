@@ -12,14 +12,11 @@ from headwater.flows.ingest import FLOW_ID, ingest_flow
 if TYPE_CHECKING:
     from bytewax.dataflow import Dataflow
 
-    from headwater.flows.event_writer import EventWriter, RepeatCounter, Settler
-    from headwater.flows.source import JournalSource
+    from headwater.flows.ingest import IngestParts
 
 __all__ = ["FLOW_ID", "reprocess_flow"]
 
 
-def reprocess_flow(
-    read_all: JournalSource, repeats: RepeatCounter, writer: EventWriter, settler: Settler
-) -> Dataflow:
-    """Return the flow; nothing runs yet. `read_all` is bounded, and begins with the archive."""
-    return ingest_flow(read_all, repeats, writer, settler)
+def reprocess_flow(parts: IngestParts) -> Dataflow:
+    """Return the flow; nothing runs yet. Its journal source is bounded, and begins with the archive."""
+    return ingest_flow(parts)

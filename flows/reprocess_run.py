@@ -142,8 +142,18 @@ def _build_and_switch(
 
 
 def _run(building: Home, options: ReprocessOptions, wakes: Wakes, state_file: Path | None) -> None:
-    """Read all lines that the building generation does not have. Raises StoreError when stopped."""
-    run = IngestOptions(embedding_version=None, until_idle=True, stop=options.stop, clock=options.clock)
+    """Read all lines that the building generation does not have. Raises StoreError when stopped.
+
+    With a state file the live flow waits: projects that came late meanwhile are left to it.
+    """
+    run = IngestOptions(
+        embedding_version=None,
+        until_idle=True,
+        stop=options.stop,
+        clock=options.clock,
+        memory_of=options.project,
+        leave_dirty=state_file is not None,
+    )
     run_generation(
         building,
         run,

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from headwater.flows.sessions import session_key
-from headwater.schemas import clock, limits
-from headwater.schemas.columns import event_from_row, event_to_row
+from headwater.schemas import limits
+from headwater.schemas.columns import event_from_plain, event_to_plain
 from headwater.schemas.events import Kind
 from headwater.schemas.features import Features, event_features, join
 
@@ -64,20 +64,14 @@ class Turns:
         """Return the turns of a snapshot; of an unknown version, none."""
         if data is None or data.get("v") != 1:
             return cls({})
-        return cls(
-            {
-                key: [event_from_row({**row, "at": clock.from_ns(row["at"])}) for row in rows]
-                for key, rows in data["waiting"]
-            }
-        )
+        return cls({key: [event_from_plain(one) for one in found] for key, found in data["waiting"]})
 
     def plain(self) -> dict[str, Any]:
         """Return the turns as plain versioned data for a snapshot."""
         return {
             "v": 1,
             "waiting": [
-                [key, [{**event_to_row(event), "at": clock.to_ns(event.at)} for event in found]]
-                for key, found in self._waiting.items()
+                [key, [event_to_plain(event) for event in found]] for key, found in self._waiting.items()
             ],
         }
 

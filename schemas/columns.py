@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headwater.schemas.clock import from_ns, to_ns
 from headwater.schemas.events import Event, FileOp, FileRef, Kind, Part, ToolCall
 from headwater.schemas.text import cjk_runs, clean_text, code_words
 
@@ -133,6 +134,20 @@ def events_to_arrow(events: Iterable[Event]) -> pa.Table:
 
 def event_to_row(event: Event) -> dict[str, Any]:
     """Return one event as a row of `EVENTS`."""
+    return {**_fields(event), "code": code_words(event.content), "cjk": cjk_runs(event.content)}
+
+
+def event_to_plain(event: Event) -> dict[str, Any]:
+    """Return one event as plain data for a snapshot, its time in nanoseconds."""
+    return {**_fields(event), "at": to_ns(event.at)}
+
+
+def event_from_plain(data: dict[str, Any]) -> Event:
+    """Return the event of plain data; the inverse of `event_to_plain`."""
+    return event_from_row({**data, "at": from_ns(data["at"])})
+
+
+def _fields(event: Event) -> dict[str, Any]:
     tool = event.tool
     return {
         "id": event.id,
@@ -150,8 +165,6 @@ def event_to_row(event: Event) -> dict[str, Any]:
         "kind": event.kind.value,
         "role": event.role,
         "content": event.content,
-        "code": code_words(event.content),
-        "cjk": cjk_runs(event.content),
         "content_length": event.content_length,
         "content_hash": event.content_hash,
         "tool": None

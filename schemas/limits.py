@@ -48,6 +48,10 @@ FTS_DELTA_ROWS = 500  # rows without an index cost every full-text query 45 us e
 FTS_MERGE_DELTAS = 32  # many small deltas slow queries a little; one merge costs seconds
 COMPACT_COMMITS = 200  # commits between two compactions: a commit is one version and three files
 VERSION_KEEP_S = 1800.0  # old table versions stay so long: a reader may still hold them
+SCALAR_INDEX_ROWS = 200  # below, a scan is as fast, and seven tables of a new home need no thirteen indexes
+VERSIONS_YOUNG = (
+    20  # a table with fewer versions is not looked through for old ones: there is nothing to gain
+)
 VECTOR_INDEX_ROWS = 50_000  # below, a scan is fast enough and exact
 IDS_PER_FILTER = 500  # ids in one Lance filter: longer lists are split
 COMPACT_ROWS = (
@@ -191,4 +195,27 @@ WORKING_SET_MAX = 1_000  # highest setting of the working set's size: each membe
 WINDOW_EVENTS_MAX = 1_000  # highest setting of a window's events: they wait in the flow's state
 INJECT_TOKENS_MAX = (
     4_000  # highest setting of what a hook brings in: 9,500 characters are the agents' own limit
+)
+SESSION_HEAD_PIECES = (
+    8  # first prompts and answers of a session that its summary is made of: what it was to do
+)
+SESSION_TAIL_PIECES = 24  # last ones: what came of it
+SESSION_PIECE_CHARS = 800  # of each: the state of a hundred sessions stays below two megabytes
+THREAD_TITLE_CHARS = 80  # of a thread's title: a line of a terminal
+REORDER_S = 2.0  # events of a project wait so long for earlier ones: deliveries of one moment come within it
+RELEASE_EVENTS = (
+    1_000  # waiting events of a project that are released at once: each release is a commit per table
+)
+TIMER_S = (
+    30.0  # between two looks at what the passing of time makes: windows close within a minute of their time
+)
+REBUILD_QUIET_S = (
+    2.0  # a project is derived anew when nothing came for so long: an import makes it late many times
+)
+REBUILD_WAIT_S = 60.0  # and at the latest so long after it became late
+REBUILD_LOOK_S = 0.25  # how often a waiting project looks whether it can be, or was, derived anew
+PROJECT_FORGET_S = 15 * 86_400.0  # a project silent for so long leaves the flow's state: its threads are over
+assert PROJECT_FORGET_S > THREAD_OPEN_S  # else work would go on in a thread that nobody remembers
+DECISIONS_LOOK_S = (
+    0.5  # how often the control journal is looked at: who asks waits a moment, and a look is a stat
 )

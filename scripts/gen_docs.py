@@ -50,11 +50,13 @@ def _verb(parent: click.Context, command: click.Command, path: str) -> list[str]
 def flow_pictures() -> dict[str, str]:
     """Return flow name -> mermaid text; the flows are built, not run."""
     from headwater.flows.archive import archive_flow
-    from headwater.flows.ingest import ingest_flow
+    from headwater.flows.decisions import DecisionSource
+    from headwater.flows.ingest import IngestParts, ingest_flow
     from headwater.flows.source import JournalSource
 
-    parts = (MagicMock(spec=JournalSource), MagicMock(), MagicMock(), MagicMock())
-    return {"ingest": to_mermaid(ingest_flow(*parts)), "archive": to_mermaid(archive_flow(MagicMock()))}
+    inputs = (MagicMock(spec=JournalSource), MagicMock(spec=DecisionSource))
+    parts = IngestParts(*inputs, *(MagicMock() for _ in range(5)))
+    return {"ingest": to_mermaid(ingest_flow(parts)), "archive": to_mermaid(archive_flow(MagicMock()))}
 
 
 def with_pictures(text: str) -> str:

@@ -25,6 +25,11 @@ POINTS = (
     "ingest.enqueued",  # jobs are in the outbox
     "ingest.settled",  # fates are on record, the snapshot is not written
     "ingest.quarantined",  # the quarantine file has the line, its fate is not on record
+    "memory.built",  # a project was derived anew, nothing of it is handed on
+    "memory.added",  # a table of memory has new rows
+    "memory.upserted",  # a table of memory has changed rows
+    "memory.deleted",  # rows of a table of memory that a rebuild does not have are gone
+    "memory.enqueued",  # jobs of summaries are in the outbox
     "table.maintained",  # between two steps of a table's upkeep
     "archive.written",  # sealed lines are in a temporary file, the journal file is untouched
     "archive.sealed",  # the journal file has another name, nobody writes to it any more

@@ -97,7 +97,7 @@ def create_text_indexes(table: Any, definition: TableDef) -> None:
 def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, force: bool) -> Maintenance:
     """Do what is due, everything with `force`; Lance's exceptions pass through, but for commit conflicts.
 
-    In order: scalar indexes once there are rows; IVF_SQ from VECTOR_INDEX_ROWS; a delta index from FTS_DELTA_ROWS
+    In order: scalar indexes from SCALAR_INDEX_ROWS; IVF_SQ from VECTOR_INDEX_ROWS; a delta index from FTS_DELTA_ROWS
     uncovered rows; one merge from FTS_MERGE_DELTAS deltas; compaction from COMPACT_COMMITS new fragments; removal of
     versions older than VERSION_KEEP_S, looked for every CLEAN_EVERY_S; after VERSIONS_MAX commits at once, and then of
     all older than VERSION_KEEP_BUSY_S, so that files stay bounded however busy the writer is.
@@ -105,7 +105,7 @@ def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, f
     done = _Round(table)
     if force or table.version != state.version:
         rows = table.count_rows()
-        done.create_missing(definition, rows)
+        done.create_missing(definition, rows, force=force)
         fault_point("table.maintained")
         done.index(force=force)
         fragments = _fragment_count(table)
@@ -114,6 +114,8 @@ def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, f
             state.fragments_left = _fragment_count(table)
         state.version = table.version
     busy = table.version - state.cleaned_version >= limits.VERSIONS_MAX
+    if state.cleaned_at is None and table.version < limits.VERSIONS_YOUNG and not force:
+        state.cleaned_at = now  # nothing is old yet
     due = state.cleaned_at is None or (now - state.cleaned_at).total_seconds() >= limits.CLEAN_EVERY_S
     if force or due or busy:
         done.clean(limits.VERSION_KEEP_BUSY_S if busy else limits.VERSION_KEEP_S)
@@ -137,9 +139,9 @@ class _Round:
         self.removed: Any = None
         self.conflicts = 0
 
-    def create_missing(self, definition: TableDef, rows: int) -> None:
-        """Make scalar indexes (an empty table cannot have a useful one) and, for many rows, the vector index."""
-        if not rows:
+    def create_missing(self, definition: TableDef, rows: int, *, force: bool) -> None:
+        """Make scalar indexes (of a small table they are of no use) and, for many rows, the vector index."""
+        if not rows or (rows < limits.SCALAR_INDEX_ROWS and not force):
             return
         present = {index.name for index in self.table.list_indices()}
         for column, index_type in definition.scalar:

@@ -93,6 +93,11 @@ def _permissions(home: Home) -> Iterator[Check]:
         for path in (home.root, home.journal, home.run, home.logs, *home.journal.glob("*.jsonl"))
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
+    if not os.access(home.journal, os.W_OK):
+        yield Check(
+            "permissions", "bad", f"{home.journal} cannot be written", f"run: chmod u+rwx {home.journal}"
+        )
+        return
     closed = [path for path in home.journal.glob("*.jsonl") if not os.access(path, os.R_OK)]
     if closed:
         said = f"{len(closed)} journal files cannot be read, such as {closed[0].name}"
@@ -100,10 +105,6 @@ def _permissions(home: Home) -> Iterator[Check]:
     if open_to_others:
         said = f"{len(open_to_others)} open to others, such as {open_to_others[0]}"
         yield Check("permissions", "warn", said, f"run: chmod -R go-rwx {home.root}")
-    elif not os.access(home.journal, os.W_OK):
-        yield Check(
-            "permissions", "bad", f"{home.journal} cannot be written", f"run: chmod u+rwx {home.journal}"
-        )
     elif not closed:
         yield Check("permissions", "ok", "only you can read the home")
 

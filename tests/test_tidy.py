@@ -49,7 +49,7 @@ MACHINE_PATH = re.compile("|".join(f"(?<![\\w.~])/{name}/" for name in ("work", 
 
 FLOW_FILES = {f"flows/{name}.py" for name in ("ingest", "embed", "archive", "reprocess")}
 # Steps that run no function: they only change the shape of a stream.
-SHAPE_STEPS = {"drop_session_key", "drop_project_key", "drop_topic_key"}
+SHAPE_STEPS = {"drop_session_key", "merge_decisions", "merge_summaries"}
 
 Rule = Callable[[str, str], Iterator[str]]
 Function = ast.FunctionDef | ast.AsyncFunctionDef

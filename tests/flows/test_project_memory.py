@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from project_events import AT, event, projects, story, turn
 from headwater.flows.project_memory import Derived, MemoryConfig, ProjectLogic, derive, in_order
 from headwater.schemas.continuity import TransitionType
 from headwater.schemas.events import Event, Kind
+from headwater.schemas.memory_columns import MEMORY_TABLES
 
 CONFIG = MemoryConfig()
 BORDERS = (Kind.SESSION_START, Kind.SESSION_END)
@@ -44,7 +46,7 @@ def test_each_event_of_a_window_is_a_source_of_exactly_one_memory(events: list[E
     sources = [id_ for memory in derived.last_memories().values() for id_ in memory.source_events]
     windowed = [piece.id for window in derived.windows for piece in window.pieces]
     waiting = [
-        piece[0] for window in logic.snapshot()["windows"].values() for piece in window["pieces"]
+        piece[0] for window in logic.windows.snapshot()["windows"].values() for piece in window["pieces"]
     ]  # with too little in it a window stays open
     assert sorted(sources) == sorted(windowed)
     assert sorted(windowed + waiting) == sorted(derived.threads())
@@ -79,6 +81,41 @@ def test_a_stopped_and_restored_stream_with_timers_gives_the_same_as_the_whole(
         derived.add(logic.on_event(one))
     derived.add(logic.on_time(events[-1].at + timedelta(days=30) if events else AT))
     assert derived == whole(events)
+
+
+Stored = dict[str, dict[str, dict[str, Any]]]
+
+
+def store(logic: ProjectLogic, stored: Stored) -> None:
+    """Put the rows that were made or changed into tables, by their keys."""
+    rows = logic.rows()
+    for definition in MEMORY_TABLES:
+        for row in rows[definition.name]:
+            stored.setdefault(definition.name, {})[row[definition.key]] = row
+
+
+@given(projects(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_rows_are_the_same_however_often_they_are_stored(events: list[Event], data: st.DataObject) -> None:
+    """Rows written as they come, with restarts and timers in between, are in the end those of one write."""
+    until = events[-1].at + timedelta(days=30) if events else AT
+    whole_logic, whole_rows = ProjectLogic("/p", CONFIG), Stored()
+    for one in events:
+        whole_logic.on_event(one)
+    whole_logic.on_time(until)
+    store(whole_logic, whole_rows)
+    logic, stored = ProjectLogic("/p", CONFIG), Stored()
+    for place, one in enumerate(events):
+        if place and data.draw(st.booleans()):
+            between = (one.at - events[place - 1].at) * data.draw(st.sampled_from([0.0, 0.3, 0.9]))
+            logic.on_time(events[place - 1].at + between)
+        logic.on_event(one)
+        if data.draw(st.booleans()):
+            store(logic, stored)
+            logic = ProjectLogic("/p", CONFIG, json.loads(json.dumps(logic.snapshot())))
+    logic.on_time(until)
+    store(logic, stored)
+    assert stored == whole_rows
 
 
 @given(projects())

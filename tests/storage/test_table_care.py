@@ -147,3 +147,12 @@ class TestMaintenance:
         found = events.scan(["id"]).get_column("id").to_list()
         assert len(found) == len(set(found)) == 69
         assert conflicts
+
+
+def test_small_and_young_tables_are_left_alone(events: LanceTable) -> None:
+    """Below SCALAR_INDEX_ROWS there are no scalar indexes, and a table of VERSIONS_YOUNG is not looked through."""
+    events.add(rows(*range(limits.SCALAR_INDEX_ROWS - 1)))
+    assert events.maintain(NOW).created == ()
+    events.add(rows(limits.SCALAR_INDEX_ROWS))
+    assert "project_idx" in events.maintain(NOW).created
+    assert limits.VERSIONS_YOUNG < limits.VERSIONS_MAX

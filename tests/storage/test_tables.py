@@ -119,7 +119,7 @@ class TestWriting:
         first = store.open(EVENTS)
         first.add(rows(*range(20)))
         if indexed:
-            assert "id_idx" in first.maintain(NOW).created
+            assert "id_idx" in first.maintain(NOW, force=True).created
         tables = [stale(store) for _ in range(4)]
         barrier = threading.Barrier(len(tables))
         errors: list[BaseException] = []

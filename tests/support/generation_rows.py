@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from headwater.schemas.columns import EVENTS
+from headwater.schemas.memory_columns import MEMORY_TABLES
 from headwater.storage.home import Home
 from headwater.storage.tables import LanceStore
 
@@ -38,6 +39,39 @@ def differences(one: pl.DataFrame, two: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def compare(home: Home, one: str, two: str) -> list[dict[str, Any]]:
-    """Return how two generations of a home differ."""
-    return differences(rows_of(home, one), rows_of(home, two))
+Memory = dict[str, dict[str, dict[str, Any]]]
+
+
+def memory_of(home: Home, generation: str | None = None) -> Memory:
+    """Return table name -> key -> row of all that memory is made of, in a generation (None: the current one)."""
+    store = LanceStore((home if generation is None else home.at(generation)).lance)
+    found: Memory = {}
+    for definition in MEMORY_TABLES:
+        names = [column.name for column in definition.columns]
+        rows = store.open(definition, create=False).scan(names).to_dicts()
+        found[definition.name] = {row[definition.key]: row for row in rows}
+        assert len(found[definition.name]) == len(rows), f"{definition.name} has a key twice"
+    return found
+
+
+def memory_differences(one: Memory, two: Memory) -> list[str]:
+    """Return how two sets of memory differ: per table and key what is missing where, or which columns differ."""
+    found: list[str] = []
+    for table in one:
+        for key in sorted(one[table].keys() | two[table].keys()):
+            a, b = one[table].get(key), two[table].get(key)
+            if a is None or b is None:
+                found.append(f"{table} {key} only in the {'second' if a is None else 'first'}")
+            elif a != b:
+                found.append(
+                    f"{table} {key} {[(name, a[name], b[name]) for name in a if a[name] != b[name]]}"
+                )
+    return found
+
+
+def compare(home: Home, one: str, two: str) -> list[Any]:
+    """Return how two generations of a home differ, in events and in memory."""
+    return [
+        *differences(rows_of(home, one), rows_of(home, two)),
+        *memory_differences(memory_of(home, one), memory_of(home, two)),
+    ]

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from memory_check import check_memory
+
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.events import Fate, ItemKind
 from headwater.storage.home import Home
@@ -176,6 +178,7 @@ class World:
         jobs = outbox.counts(version)
         outbox.close()
         assert (jobs.pending, jobs.processing, jobs.failed) == (0, 0, 0), self._why(f"jobs are left: {jobs}")
+        check_memory(self.home, self._why("memory differs from what the events give"))
 
     def _why(self, what: str) -> str:
         return f"{what} (seed {self.seed})"

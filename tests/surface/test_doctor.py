@@ -81,6 +81,12 @@ def _read_only(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(os, "access", lambda *_args: False)
 
 
+def _unreadable(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    path = stage.file("s9")
+    path.touch(mode=0o600)
+    patch.setattr(os, "access", lambda which, mode: which != path or mode != os.R_OK)
+
+
 def _full(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": limits.DISK_FREE_BYTES - 1})
     patch.setattr(shutil, "disk_usage", lambda _path: usage)
@@ -180,6 +186,7 @@ def _wait(stage: Stage, item_id: str) -> None:
     ("name", "play", "level", "said", "fix"),
     [
         ("permissions", _open_to_others, "warn", "open to others", "chmod"),
+        ("permissions", _unreadable, "bad", "1 journal files cannot be read", "chmod u+rw"),
         ("permissions", _read_only, "bad", "cannot be written", "chmod"),
         ("disk", _full, "bad", "GB free", "free some space"),
         ("lag", _behind, "warn", "not read yet", "headwater up"),

@@ -1,0 +1,228 @@
+"""Step `working_set`: the events of a project that are active, as of its last event. No Bytewax.
+
+An event comes in with its turn. It leaves when neither its thread nor its files were touched for the time window
+("expired"), when its window was consolidated and it is not among the best of it ("consolidated"), or when more relevant
+ones fill the set ("crowded"). What left stays on record with its time and reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from headwater.flows.moments import Ordered, Passed, Rebuilt
+from headwater.flows.threads import Assigned
+from headwater.flows.turns import inside
+from headwater.flows.windows import Window
+from headwater.schemas import clock, ids
+from headwater.schemas.continuity import NEVER, Context
+from headwater.schemas.events import Event, Kind
+from headwater.schemas.features import Features, event_features, join
+from headwater.schemas.relevance import DEFAULT, Relevance, RelevanceConfig, relevance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_BORDERS = (Kind.SESSION_START, Kind.SESSION_END)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingSetRules:
+    """The published numbers; `keep_active` best events of a consolidated window stay."""
+
+    max_events: int = 100
+    window_s: float = 24 * 3600.0
+    keep_active: int = 10
+    relevance: RelevanceConfig = DEFAULT
+
+
+@dataclass(slots=True)
+class Member:
+    """An event in the set; `touched_at` is when its thread or one of its files was last touched."""
+
+    event_id: str
+    session_id: str
+    thread_id: str
+    kind: Kind
+    at: datetime
+    added_at: datetime
+    touched_at: datetime
+    features: Features
+
+    def plain(self) -> list[Any]:
+        """Return the member as plain data."""
+        times = [clock.to_ns(self.at), clock.to_ns(self.added_at), clock.to_ns(self.touched_at)]
+        words = [list(self.features.topics), list(self.features.files), list(self.features.entities)]
+        return [self.event_id, self.session_id, self.thread_id, self.kind.value, *times, *words]
+
+    @classmethod
+    def from_plain(cls, data: list[Any]) -> Member:
+        """Return the member of plain data."""
+        event_id, session_id, thread_id, kind, at, added_at, touched_at, topics, files, entities = data
+        return cls(
+            event_id,
+            session_id,
+            thread_id,
+            Kind(kind),
+            clock.from_ns(at),
+            clock.from_ns(added_at),
+            clock.from_ns(touched_at),
+            Features(tuple(topics), tuple(files), tuple(entities)),
+        )
+
+
+@dataclass(slots=True)
+class WorkingSetState:
+    """The members by event, what goes on in the project, and the time of its last turn."""
+
+    members: dict[str, Member] = field(default_factory=dict)
+    context: Context = field(default_factory=Context)
+    now: datetime = NEVER
+
+    def plain(self) -> dict[str, Any]:
+        """Return the state as plain versioned data for a snapshot."""
+        context = self.context
+        words = [list(context.topics), list(context.files), list(context.entities)]
+        return {
+            "v": 1,
+            "members": [one.plain() for one in self.members.values()],
+            "context": [*words, clock.to_ns(context.at)],
+            "now_ns": clock.to_ns(self.now),
+        }
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any] | None) -> WorkingSetState:
+        """Return the state of a snapshot; of none or of an unknown version, an empty one."""
+        if data is None or data.get("v") != 1:
+            return cls()
+        topics, files, entities, at_ns = data["context"]
+        members = [Member.from_plain(one) for one in data["members"]]
+        context = Context(tuple(topics), tuple(files), tuple(entities), clock.from_ns(at_ns))
+        return cls({one.event_id: one for one in members}, context, clock.from_ns(data["now_ns"]))
+
+
+class WorkingSetLogic:
+    """The working set of one project; `rows` are those that changed since they were last asked for."""
+
+    name = "working_set"
+
+    def __init__(self, project: str, rules: WorkingSetRules, data: dict[str, Any] | None = None) -> None:
+        """Go on from a snapshot."""
+        self._project = project
+        self._rules = rules
+        self._state = WorkingSetState.from_plain(data)
+        self._left: list[dict[str, Any]] = []
+        self._is_changed = False
+
+    def take(self, moment: Any) -> None:
+        """Take the next moment in."""
+        match moment:
+            case Assigned():
+                self._on_assigned(moment)
+            case Window():
+                self._on_window(moment)
+            case Passed(at):
+                self._expire(at)
+            case Ordered(event):
+                self._expire(event.at)
+            case Rebuilt(states):
+                self._state = WorkingSetState.from_plain(states.get(self.name))
+                self._left.clear()
+                self._is_changed = False
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return rows of `WORKING_SET`: what left, and all that is in, when anything changed."""
+        left, self._left = self._left, []
+        if not self._is_changed:
+            return left
+        self._is_changed = False
+        state = self._state
+        return [*left, *(self._row(one, self._relevance(one, state.now)) for one in state.members.values())]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as plain versioned data, a copy."""
+        return self._state.plain()
+
+    def _on_assigned(self, assigned: Assigned) -> None:
+        state, at = self._state, assigned.at
+        self._expire(at)
+        self._is_changed = True
+        state.now = max(state.now, at)
+        if assigned.turn is not None:
+            turn = assigned.turn
+            features = join((turn.prompt, turn.response, turn.tools))
+            state.context = state.context.then(features, turn.last_at)
+        found = [(event, event_features(inside(event))) for event in assigned.events]
+        self._touch(assigned.thread_id, {path for _, features in found for path in features.files}, at)
+        for event, features in found:
+            self._add(event, features, assigned.thread_id, at)
+        self._crowd(at)
+
+    def _add(self, event: Event, features: Features, thread_id: str, at: datetime) -> None:
+        if event.kind in _BORDERS:
+            return
+        self._state.members[event.id] = Member(
+            event.id, event.session_id, thread_id, event.kind, event.at, at, max(at, event.at), features
+        )
+
+    def _touch(self, thread_id: str, files: set[str], at: datetime) -> None:
+        for one in self._state.members.values():
+            if one.thread_id == thread_id or not files.isdisjoint(one.features.files):
+                one.touched_at = max(one.touched_at, at)
+
+    def _expire(self, now: datetime) -> None:
+        window = timedelta(seconds=self._rules.window_s)
+        over = [one for one in self._state.members.values() if one.touched_at + window <= now]
+        for one in over:
+            self._leave(one, one.touched_at + window, "expired")
+
+    def _crowd(self, at: datetime) -> None:
+        surplus = len(self._state.members) - self._rules.max_events
+        if surplus > 0:
+            for one in self._ranked(self._state.members.values(), at)[-surplus:]:
+                self._leave(one, at, "crowded")
+
+    def _on_window(self, window: Window) -> None:
+        members = self._state.members
+        inside_ = [members[piece.id] for piece in window.pieces if piece.id in members]
+        for one in self._ranked(inside_, window.closed_at)[self._rules.keep_active :]:
+            self._leave(one, window.closed_at, "consolidated")
+        self._is_changed = True
+
+    def _ranked(self, members: Iterable[Member], at: datetime) -> list[Member]:
+        """Return members, the most relevant first, then the newest."""
+        scored = [(self._relevance(one, at).score, one.added_at, one.event_id, one) for one in members]
+        return [one for *_, one in sorted(scored, key=lambda entry: entry[:3], reverse=True)]
+
+    def _leave(self, one: Member, at: datetime, reason: str) -> None:
+        del self._state.members[one.event_id]
+        row = self._row(one, self._relevance(one, at))
+        self._left.append({**row, "left_at": at, "left_reason": reason})
+
+    def _relevance(self, one: Member, now: datetime) -> Relevance:
+        return relevance(
+            one.kind, one.features, one.at, self._state.context, now=now, config=self._rules.relevance
+        )
+
+    def _row(self, one: Member, found: Relevance) -> dict[str, Any]:
+        return {
+            "id": "wse_" + ids.digest("working_set", self._project, one.event_id),
+            "event_id": one.event_id,
+            "project": self._project,
+            "session_id": one.session_id,
+            "thread_id": one.thread_id,
+            "kind": one.kind.value,
+            "at": one.at,
+            "added_at": one.added_at,
+            "relevance_score": found.score,
+            "recency": found.recency,
+            "overlap": found.overlap,
+            "kind_value": found.kind,
+            "topics": list(one.features.topics),
+            "files": list(one.features.files),
+            "entities": list(one.features.entities),
+            "expires_at": one.touched_at + timedelta(seconds=self._rules.window_s),
+            "left_at": None,
+            "left_reason": None,
+        }

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from project_events import AT, event, projects
+
+from headwater.flows.moments import (
+    Asked,
+    ByHand,
+    Change,
+    Moment,
+    Ordered,
+    Passed,
+    Rebuilt,
+    Seen,
+    matter_of,
+    order_of,
+)
+from headwater.flows.ordering import FIRST, Build, OrderConfig, OrderLogic, OrderState
+from headwater.flows.project_memory import in_order
+from headwater.schemas import limits
+from headwater.schemas.events import Event, Kind
+
+CONFIG = OrderConfig(horizon_s=7200)
+WAIT = timedelta(seconds=limits.REORDER_S)
+STEP = timedelta(seconds=0.25)
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+class Table:
+    """A builder over a plain list of events: what the events table would hold."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Event] = {}
+        self.begun: dict[str, Build] = {}
+        self.slow = False
+        self.built = 0
+
+    def count_events(self, _project: str) -> int:
+        """Return how many it holds."""
+        return len(self.events)
+
+    def start(self, project: str) -> None:
+        """Build from what is there now."""
+        self.begun[project] = self.build(project)
+
+    def take(self, project: str) -> Build | None:
+        """Return the build unless it is slow."""
+        return None if self.slow else self.begun.pop(project, None)
+
+    def build(self, _project: str) -> Build:
+        """Return what the events are now."""
+        self.built += 1
+        events = in_order(self.events.values())
+        last = order_of(events[-1]) if events else FIRST
+        rebuilt = Rebuilt({"events": {"ids": [one.id for one in events]}})
+        return Build(rebuilt, last, last[0], {one.id: hash(matter_of(one)) for one in events})
+
+
+class Stream:
+    """An order with its table and clock; `heard` is what the steps behind it know, in their order."""
+
+    def __init__(self, table: Table | None = None) -> None:
+        self.table = table or Table()
+        self.now = NOW
+        self.logic = OrderLogic("/p", CONFIG, self.table, OrderState())
+        self.heard: list[str] = []
+        self.moments: list[Moment] = []
+
+    def tell(self, *events: Event, change: Change = Change.NEW) -> None:
+        """Write events to the table and tell the order of them."""
+        self.table.events |= {one.id: one for one in events}
+        self.hear(self.logic.take([Seen(one, change) for one in events], self.now))
+
+    def hear(self, moments: list[Moment]) -> None:
+        """Do what the steps behind do."""
+        self.moments += moments
+        for moment in moments:
+            if isinstance(moment, Ordered):
+                self.heard.append(moment.event.id)
+            elif isinstance(moment, Rebuilt):
+                self.heard = list(moment.states["events"]["ids"])
+
+    def wait(self, time: timedelta) -> None:
+        """Let time pass, waking the order whenever it wants."""
+        end = self.now + time
+        while (due := self.logic.notify_at()) is not None and due <= end:
+            self.now = max(self.now + timedelta(milliseconds=1), due)
+            self.hear(self.logic.on_time(self.now))
+            if self.logic.is_over(self.now):
+                break
+        self.now = max(self.now, end)
+
+    def restart(self) -> None:
+        """Go on from a snapshot."""
+        data = json.loads(json.dumps(self.logic.snapshot()))
+        self.logic = OrderLogic("/p", CONFIG, self.table, OrderState.from_plain(data, self.now))
+
+
+def prompt(id_: str, at_s: float) -> Event:
+    """Return a prompt so many seconds after the start."""
+    return event(id_, Kind.PROMPT, id_, at_s=at_s, turn=id_)
+
+
+def test_events_within_the_reorder_time_come_in_order() -> None:
+    """What comes out of order within REORDER_S is put right and makes nothing dirty."""
+    stream = Stream()
+    stream.tell(prompt("b", 1.0))
+    stream.tell(prompt("a", 0.5))
+    assert stream.heard == []
+    stream.wait(WAIT - STEP)
+    assert stream.heard == []
+    stream.wait(STEP)
+    assert (stream.heard, stream.logic.is_dirty, stream.table.built) == (["a", "b"], False, 0)
+
+
+def test_a_late_event_makes_the_project_dirty_and_it_is_derived_anew() -> None:
+    """An event from before what was handed on: quiet for REBUILD_QUIET_S, then all of it anew, in order, once."""
+    stream = Stream()
+    stream.tell(prompt("b", 100))
+    stream.wait(WAIT)
+    stream.tell(prompt("a", 0))
+    assert stream.logic.is_dirty
+    stream.tell(prompt("c", 200))
+    stream.wait(timedelta(seconds=limits.REBUILD_QUIET_S - 1))
+    assert stream.table.built == 0
+    stream.wait(timedelta(seconds=1 + 3 * limits.REBUILD_LOOK_S))
+    assert (stream.heard, stream.logic.is_dirty, stream.table.built) == (["a", "b", "c"], False, 1)
+
+
+def test_an_import_is_waited_for_but_not_for_ever() -> None:
+    """While late events keep coming nothing is built, until REBUILD_WAIT_S after the first."""
+    stream = Stream()
+    stream.tell(prompt("z", 1e6))
+    stream.wait(WAIT)
+    for n in range(int(limits.REBUILD_WAIT_S) - 2):
+        stream.tell(prompt(f"e{n}", n))
+        stream.wait(timedelta(seconds=1))
+    assert stream.table.built == 0
+    for n in range(4):
+        stream.tell(prompt(f"f{n}", n))
+        stream.wait(timedelta(seconds=1))
+    assert stream.table.built >= 1
+
+
+def test_what_comes_while_it_is_built_is_not_lost() -> None:
+    """A later event is handed on after the build, an earlier or a changed one has the project built once more."""
+    for then, again in ((prompt("d", 300), False), (prompt("0", -50), True)):
+        stream = Stream()
+        stream.tell(prompt("b", 100))
+        stream.wait(WAIT)
+        stream.table.slow = True
+        stream.tell(prompt("a", 0))
+        stream.wait(timedelta(seconds=limits.REBUILD_QUIET_S + 1))
+        assert stream.table.built == 1
+        stream.tell(then)
+        stream.table.slow = False
+        stream.wait(timedelta(seconds=10))
+        wanted = [one.id for one in in_order(stream.table.events.values())]
+        assert (stream.heard, stream.table.built) == (wanted, 1 + again)
+
+
+def test_an_event_that_changed_is_replaced_while_it_waits_and_dirty_after() -> None:
+    """Its call's result within the wait is no reason to derive anew; a transcript a day later is."""
+    stream = Stream()
+    one = prompt("a", 0)
+    stream.tell(one)
+    stream.tell(replace(one, content="changed"), change=Change.CHANGED)
+    stream.wait(WAIT)
+    assert [m.event.content for m in stream.moments if isinstance(m, Ordered)] == ["changed"]
+    stream.tell(replace(one, content="changed"), change=Change.SAME)
+    assert not stream.logic.is_dirty
+    stream.tell(replace(one, content="changed again"), change=Change.CHANGED)
+    assert stream.logic.is_dirty
+
+
+def test_an_event_that_went_to_another_project_is_gone() -> None:
+    """The project that had it is derived anew without it."""
+    stream = Stream()
+    stream.tell(prompt("a", 0), prompt("b", 1))
+    stream.wait(WAIT)
+    gone = stream.table.events.pop("a")
+    stream.hear(stream.logic.take([Seen(gone, Change.GONE)], stream.now))
+    stream.wait(timedelta(seconds=10))
+    assert stream.heard == ["b"]
+
+
+def test_a_project_that_is_new_here_but_not_in_the_table_is_derived_anew() -> None:
+    """A lost snapshot, or a project that had been silent for so long that it was let go."""
+    table = Table()
+    table.events = {"old": prompt("old", -1e6)}
+    stream = Stream(table)
+    stream.tell(prompt("new", 0))
+    assert stream.logic.is_dirty
+    stream.wait(timedelta(seconds=10))
+    assert stream.heard == ["old", "new"]
+
+
+def test_a_dirty_project_stays_so_over_a_restart() -> None:
+    """A build that was interrupted is begun anew."""
+    stream = Stream()
+    stream.tell(prompt("b", 100))
+    stream.wait(WAIT)
+    stream.table.slow = True
+    stream.tell(prompt("a", 0))
+    stream.wait(timedelta(seconds=5))
+    stream.table.begun.clear()
+    stream.restart()
+    stream.table.slow = False
+    stream.wait(timedelta(seconds=10))
+    assert stream.heard == ["a", "b"]
+
+
+def test_a_table_that_differs_after_a_crash_is_noticed() -> None:
+    """What a killed run wrote or deleted without handing it on: the project is derived anew, else it goes on."""
+    for spoil in (None, "lost", "more"):
+        stream = Stream()
+        stream.tell(prompt("a", 0), prompt("b", 1))
+        stream.wait(WAIT)
+        if spoil == "lost":
+            del stream.table.events["a"]
+        elif spoil == "more":
+            stream.table.events["c"] = prompt("c", 0.5)
+        stream.restart()
+        stream.wait(timedelta(seconds=10))
+        assert stream.heard == [one.id for one in in_order(stream.table.events.values())]
+        assert stream.table.built == (spoil is not None)
+
+
+def test_time_is_handed_on_while_it_can_make_something_and_then_the_state_goes() -> None:
+    """Every TIMER_S up to the horizon; after PROJECT_FORGET_S without an event the state may go."""
+    stream = Stream()
+    stream.now = AT + timedelta(seconds=1)
+    stream.tell(prompt("a", 0))
+    stream.wait(timedelta(seconds=CONFIG.horizon_s + 3 * limits.TIMER_S))
+    passed = [m.at for m in stream.moments if isinstance(m, Passed)]
+    gaps = {(b - a).total_seconds() for a, b in pairwise(passed)}
+    assert gaps == {limits.TIMER_S}
+    assert passed[-1] >= AT + timedelta(seconds=CONFIG.horizon_s)
+    assert not stream.logic.is_over(stream.now)
+    stream.wait(timedelta(seconds=limits.PROJECT_FORGET_S))
+    assert len([m for m in stream.moments if isinstance(m, Passed)]) == len(passed) + 1
+    assert stream.logic.is_over(stream.now)
+
+
+def test_much_that_waits_is_handed_on_at_once() -> None:
+    """RELEASE_EVENTS waiting events do not wait for the clock; the last REORDER_S of them do."""
+    stream = Stream()
+    stream.tell(*(prompt(f"e{n:04}", n) for n in range(limits.RELEASE_EVENTS)))
+    assert len(stream.heard) == limits.RELEASE_EVENTS - int(limits.REORDER_S)
+
+
+def test_a_request_to_consolidate_has_its_place_in_the_order() -> None:
+    """It comes after the events of its time and before later ones; one from the past makes the project dirty."""
+    stream = Stream()
+    at = AT + timedelta(seconds=50)
+    stream.tell(prompt("a", 0), prompt("b", 100))
+    stream.hear(stream.logic.take([Asked(at)], stream.now))
+    stream.wait(WAIT)
+    kinds = [m.event.id if isinstance(m, Ordered) else type(m).__name__ for m in stream.moments]
+    assert kinds[:3] == ["a", "ByHand", "b"]
+    assert ByHand(at) in stream.moments
+    stream.hear(stream.logic.take([Asked(at)], stream.now))
+    assert stream.logic.is_dirty
+
+
+@given(projects(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_any_deliveries_end_in_the_order_of_the_whole(events: list[Event], data: st.DataObject) -> None:
+    """Late, repeated, reordered, with waits and restarts: the steps behind hear all events, in order, each once."""
+    order = data.draw(st.permutations(events))
+    stream = Stream()
+    for one in order:
+        stream.tell(one)
+        if data.draw(st.booleans()):
+            stream.tell(one, change=Change.SAME)
+        if data.draw(st.integers(0, 3)) == 0:
+            stream.wait(timedelta(seconds=data.draw(st.sampled_from([0.5, 2.5, 70]))))
+        if data.draw(st.integers(0, 5)) == 0:
+            stream.restart()
+    stream.wait(timedelta(seconds=2 * limits.REBUILD_WAIT_S))
+    assert stream.heard == [one.id for one in in_order(events)]
+
+
+def test_an_unknown_snapshot_is_dirty() -> None:
+    """What a snapshot of another version meant is not guessed at: the project is derived anew."""
+    assert OrderState.from_plain({"v": 9, "dirty": False}, NOW).dirty_since == NOW
+
+
+@pytest.mark.parametrize("change", [Change.NEW, Change.AGAIN])
+def test_a_line_read_again_counts_like_a_new_one(change: Change) -> None:
+    """After a crash, events whose lines had a fate are told again: the restored state has not seen them."""
+    stream = Stream()
+    stream.tell(prompt("b", 100), change=change)
+    stream.wait(WAIT)
+    stream.tell(prompt("a", 0), change=change)
+    stream.wait(timedelta(seconds=10))
+    assert stream.heard == ["a", "b"]
