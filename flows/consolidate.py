@@ -246,10 +246,11 @@ def confidence(pieces: Sequence[Piece], *, coherence_weight: float = 1.0) -> flo
     gaps_s = [max(0.0, (b.at - a.at).total_seconds()) for a, b in pairwise(pieces)]
     proximity = math.fsum(math.exp(-gap / 3600.0) for gap in gaps_s) / len(gaps_s) if gaps_s else 1.0
     parts = [(1.0, min(len(pieces) / 10.0, 1.0)), (1.0, proximity)]
-    with_topics = [piece.topics for piece in pieces if piece.topics]
-    pairs = [(a, b) for place, a in enumerate(with_topics) for b in with_topics[place + 1 :]]
-    if pairs:
-        parts.append((coherence_weight, math.fsum(overlap(a, b) for a, b in pairs) / len(pairs)))
+    # as `overlap`, on sets that are made once: a hundred pieces have five thousand pairs
+    topics = [frozenset(piece.topics) for piece in pieces if piece.topics]
+    shares = [len(a & b) / max(len(a), len(b)) for place, a in enumerate(topics) for b in topics[place + 1 :]]
+    if shares:
+        parts.append((coherence_weight, math.fsum(shares) / len(shares)))
     return math.fsum(w * part for w, part in parts) / math.fsum(w for w, _ in parts)
 
 

@@ -139,8 +139,8 @@ class _Order(StatefulBatchLogic[tuple[str, Any], tuple[str, Any], dict[str, Any]
         if self._logic is None:
             self._project = values[0][0]
             self._logic = self._make(self._project, None)
-        moments = self._logic.take([item for _, item in values], clock_module.SYSTEM.now())
-        return self._tell(moments), RETAIN
+        self._logic.take([item for _, item in values], clock_module.SYSTEM.now())
+        return [], RETAIN
 
     def on_notify(self) -> tuple[Iterable[tuple[str, Any]], bool]:
         if self._logic is None:

@@ -162,16 +162,18 @@ class OrderLogic:
         """Whether the project has to be derived anew."""
         return self._state.dirty_since is not None
 
-    def take(self, items: Iterable[Seen | Asked], now: datetime) -> list[Moment]:
-        """Take what comes in; return what can be handed on at once: only when much waits, else `on_time` does."""
+    def take(self, items: Iterable[Seen | Asked], now: datetime) -> None:
+        """Take what comes in; `on_time` hands it on.
+
+        When RELEASE_EVENTS come before any can be handed on, a history is read: it is derived as a whole when it is
+        there, for its sessions come one after the other and not in the order of their events.
+        """
         items, state = list(items), self._state
         self._check({one.event.id for one in items if isinstance(one, Seen)}, now)
         for item in items:
             self._put(item, now)
-        if self.is_dirty or len(state.waiting) < limits.RELEASE_EVENTS:
-            return []
-        newest = max(event.at for event in state.waiting.values())
-        return self._release(newest - timedelta(seconds=self._config.reorder_s))
+        if not self.is_dirty and len(state.waiting) >= limits.RELEASE_EVENTS:
+            self._spoil(now)
 
     def on_time(self, now: datetime) -> list[Moment]:
         """Return what the passing of time lets be handed on: what waited, a build that is ready, time itself."""
@@ -182,7 +184,7 @@ class OrderLogic:
         moments: list[Moment] = []
         reorder = timedelta(seconds=self._config.reorder_s)
         if state.came is not None and state.came + reorder <= now:
-            moments += self._release(None)
+            moments += self._release()
         if not state.waiting and not state.asked and self._timer_at() <= now:
             moments += self._tick(now - reorder)
         return moments
@@ -197,7 +199,7 @@ class OrderLogic:
                 return []
             moments += self._swap(build, now)
         if not self.is_dirty:
-            moments += self._release(None)
+            moments += self._release()
             moments += self._tick(now - timedelta(seconds=self._config.reorder_s))
         return moments
 
@@ -270,27 +272,20 @@ class OrderLogic:
         state.came = None
         state.since = None
 
-    def _release(self, until: datetime | None) -> list[Moment]:
-        """Return what waits up to a time, all of it without one, in order."""
+    def _release(self) -> list[Moment]:
+        """Return what waits, in order."""
         state = self._state
         entries: list[tuple[Place, Moment]] = [
-            (order_of(event), Ordered(event))
-            for event in state.waiting.values()
-            if until is None or event.at <= until
+            (order_of(event), Ordered(event)) for event in state.waiting.values()
         ]
         # a request comes after all events of its moment
-        entries += [
-            ((at, "\uffff", "", 0, ""), ByHand(at)) for at in state.asked if until is None or at <= until
-        ]
+        entries += [((at, "\uffff", "", 0, ""), ByHand(at)) for at in state.asked]
         entries.sort(key=lambda entry: entry[0])
-        for place, moment in entries:
-            if isinstance(moment, Ordered):
-                del state.waiting[moment.event.id]
-                state.count += 1
-            else:
-                state.asked.remove(place[0])
-            state.last = place
-        state.came = None if not state.waiting and not state.asked else state.came
+        state.count += len(state.waiting)
+        state.waiting.clear()
+        state.asked.clear()
+        state.came = None
+        state.last = entries[-1][0] if entries else state.last
         return [moment for _, moment in entries]
 
     def _timer_at(self) -> datetime:

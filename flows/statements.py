@@ -192,6 +192,8 @@ def reversals(
     """
     found: dict[str, Reversal] = {}
     for dropped in (True, False):
+        if not (new.dropped if dropped else new.asked_values):
+            continue
         best: Reversal | None = None
         for old in older:
             made = _dropped(old, new, rarity) if dropped else _other_value(old, new, rarity)

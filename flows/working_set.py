@@ -19,7 +19,7 @@ from headwater.schemas import clock, ids
 from headwater.schemas.continuity import NEVER, Context
 from headwater.schemas.events import Event, Kind
 from headwater.schemas.features import Features, event_features, join
-from headwater.schemas.relevance import DEFAULT, Relevance, RelevanceConfig, relevance
+from headwater.schemas.relevance import DEFAULT, Groups, Relevance, RelevanceConfig, Scorer, groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +49,11 @@ class Member:
     added_at: datetime
     touched_at: datetime
     features: Features
+    groups: Groups = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the sets once: they are compared with each turn."""
+        self.groups = groups_of(self.features)
 
     def plain(self) -> list[Any]:
         """Return the member as plain data."""
@@ -138,7 +143,8 @@ class WorkingSetLogic:
             return left
         self._is_changed = False
         state = self._state
-        return [*left, *(self._row(one, self._relevance(one, state.now)) for one in state.members.values())]
+        scorer = Scorer(state.context, state.now, self._rules.relevance)
+        return [*left, *(self._row(one, _score(scorer, one)) for one in state.members.values())]
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain versioned data, a copy."""
@@ -168,7 +174,7 @@ class WorkingSetLogic:
 
     def _touch(self, thread_id: str, files: set[str], at: datetime) -> None:
         for one in self._state.members.values():
-            if one.thread_id == thread_id or not files.isdisjoint(one.features.files):
+            if one.thread_id == thread_id or not files.isdisjoint(one.groups[1]):
                 one.touched_at = max(one.touched_at, at)
 
     def _expire(self, now: datetime) -> None:
@@ -192,18 +198,14 @@ class WorkingSetLogic:
 
     def _ranked(self, members: Iterable[Member], at: datetime) -> list[Member]:
         """Return members, the most relevant first, then the newest."""
-        scored = [(self._relevance(one, at).score, one.added_at, one.event_id, one) for one in members]
+        scorer = Scorer(self._state.context, at, self._rules.relevance)
+        scored = [(_score(scorer, one).score, one.added_at, one.event_id, one) for one in members]
         return [one for *_, one in sorted(scored, key=lambda entry: entry[:3], reverse=True)]
 
     def _leave(self, one: Member, at: datetime, reason: str) -> None:
         del self._state.members[one.event_id]
-        row = self._row(one, self._relevance(one, at))
+        row = self._row(one, _score(Scorer(self._state.context, at, self._rules.relevance), one))
         self._left.append({**row, "left_at": at, "left_reason": reason})
-
-    def _relevance(self, one: Member, now: datetime) -> Relevance:
-        return relevance(
-            one.kind, one.features, one.at, self._state.context, now=now, config=self._rules.relevance
-        )
 
     def _row(self, one: Member, found: Relevance) -> dict[str, Any]:
         return {
@@ -226,3 +228,7 @@ class WorkingSetLogic:
             "left_at": None,
             "left_reason": None,
         }
+
+
+def _score(scorer: Scorer, one: Member) -> Relevance:
+    return scorer.of(one.kind, one.groups, one.at)

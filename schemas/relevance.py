@@ -11,7 +11,7 @@ from headwater.schemas.continuity import NEVER, Context
 from headwater.schemas.events import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from headwater.schemas.features import Features
@@ -53,6 +53,47 @@ class Relevance:
 DEFAULT = RelevanceConfig()
 
 
+Groups = tuple[frozenset[str], frozenset[str], frozenset[str]]
+
+
+def groups_of(features: Features) -> Groups:
+    """Return topics, files and entities as sets: made once for what is compared often."""
+    return frozenset(features.topics), frozenset(features.files), frozenset(features.entities)
+
+
+class Scorer:
+    """Tells how relevant events are to one context at one time.
+
+    Overlap is the mean over the groups present on both sides of the share of the event's items that the context holds,
+    so that a short prompt about the current file counts in full. When no group is on both sides it is left out.
+    """
+
+    def __init__(self, current: Context, now: datetime, config: RelevanceConfig = DEFAULT) -> None:
+        """Hold what all events are compared with."""
+        self._now = now
+        self._config = config
+        self._groups = (frozenset(current.topics), frozenset(current.files), frozenset(current.entities))
+
+    def of(self, kind: Kind, groups: Groups, at: datetime) -> Relevance:
+        """Return how relevant an event is."""
+        config = self._config
+        recency = recency_at(at, self._now, config.half_life_hours)
+        value = KIND_VALUE[kind]
+        score = config.recency_weight * recency + config.kind_weight * value
+        total = config.recency_weight + config.kind_weight
+        compared, shared = 0, 0.0
+        for own, there in zip(groups, self._groups, strict=True):
+            if own and there:
+                compared += 1
+                shared += len(own & there) / min(len(own), len(there))
+        if not compared:
+            return Relevance(_in_bounds(score / total if total else 0.0), recency, None, value)
+        mean = shared / compared
+        score += config.overlap_weight * mean
+        total += config.overlap_weight
+        return Relevance(_in_bounds(score / total if total else 0.0), recency, mean, value)
+
+
 def relevance(
     kind: Kind,
     features: Features,
@@ -62,29 +103,12 @@ def relevance(
     now: datetime,
     config: RelevanceConfig = DEFAULT,
 ) -> Relevance:
-    """Return how relevant an event is at `now` to the current context.
+    """Return how relevant one event is at `now` to the current context: see `Scorer`."""
+    return Scorer(current, now, config).of(kind, groups_of(features), at)
 
-    Overlap is the mean over the groups present on both sides of the share of the event's items that the context holds,
-    so that a short prompt about the current file counts in full. When no group is on both sides it is left out.
-    """
-    recency = recency_at(at, now, config.half_life_hours)
-    shares = [
-        share(own, there)
-        for own, there in (
-            (features.topics, current.topics),
-            (features.files, current.files),
-            (features.entities, current.entities),
-        )
-        if own and there
-    ]
-    value = KIND_VALUE[kind]
-    weights = [(config.recency_weight, recency), (config.kind_weight, value)]
-    mean = math.fsum(shares) / len(shares) if shares else None
-    if mean is not None:
-        weights.append((config.overlap_weight, mean))
-    total = math.fsum(weight for weight, _ in weights)
-    score = math.fsum(weight * part for weight, part in weights) / total if total else 0.0
-    return Relevance(min(1.0, max(0.0, score)), recency, mean, value)
+
+def _in_bounds(score: float) -> float:
+    return min(1.0, max(0.0, score))
 
 
 def recency_at(at: datetime, now: datetime, half_life_hours: float = limits.RELEVANCE_HALF_LIFE_H) -> float:
@@ -92,11 +116,3 @@ def recency_at(at: datetime, now: datetime, half_life_hours: float = limits.RELE
     if at <= NEVER:
         return 0.0
     return math.exp2(-max(0.0, (now - at).total_seconds()) / (half_life_hours * 3600.0))
-
-
-def share(a: Collection[str], b: Collection[str]) -> float:
-    """Return |A∩B| / min(|A|, |B|) of two groups as sets; 0 when either is empty."""
-    left, right = set(a), set(b)
-    if not left or not right:
-        return 0.0
-    return len(left & right) / min(len(left), len(right))

@@ -76,7 +76,7 @@ class Stream:
     def tell(self, *events: Event, change: Change = Change.NEW) -> None:
         """Write events to the table and tell the order of them."""
         self.table.events |= {one.id: one for one in events}
-        self.hear(self.logic.take([Seen(one, change) for one in events], self.now))
+        self.logic.take([Seen(one, change) for one in events], self.now)
 
     def hear(self, moments: list[Moment]) -> None:
         """Do what the steps behind do."""
@@ -186,7 +186,7 @@ def test_an_event_that_went_to_another_project_is_gone() -> None:
     stream.tell(prompt("a", 0), prompt("b", 1))
     stream.wait(WAIT)
     gone = stream.table.events.pop("a")
-    stream.hear(stream.logic.take([Seen(gone, Change.GONE)], stream.now))
+    stream.logic.take([Seen(gone, Change.GONE)], stream.now)
     stream.wait(timedelta(seconds=10))
     assert stream.heard == ["b"]
 
@@ -249,11 +249,14 @@ def test_time_is_handed_on_while_it_can_make_something_and_then_the_state_goes()
     assert stream.logic.is_over(stream.now)
 
 
-def test_much_that_waits_is_handed_on_at_once() -> None:
-    """RELEASE_EVENTS waiting events do not wait for the clock; the last REORDER_S of them do."""
+def test_a_history_is_derived_as_a_whole() -> None:
+    """RELEASE_EVENTS that come at once are no stream: they are derived together, once they are all there."""
     stream = Stream()
-    stream.tell(*(prompt(f"e{n:04}", n) for n in range(limits.RELEASE_EVENTS)))
-    assert len(stream.heard) == limits.RELEASE_EVENTS - int(limits.REORDER_S)
+    for start in range(0, limits.RELEASE_EVENTS, 100):
+        stream.tell(*(prompt(f"e{n:04}", n) for n in range(start, start + 100)))
+    assert stream.logic.is_dirty
+    stream.wait(timedelta(seconds=limits.REBUILD_QUIET_S + 1))
+    assert (len(stream.heard), stream.table.built) == (limits.RELEASE_EVENTS, 1)
 
 
 def test_a_request_to_consolidate_has_its_place_in_the_order() -> None:
@@ -261,12 +264,12 @@ def test_a_request_to_consolidate_has_its_place_in_the_order() -> None:
     stream = Stream()
     at = AT + timedelta(seconds=50)
     stream.tell(prompt("a", 0), prompt("b", 100))
-    stream.hear(stream.logic.take([Asked(at)], stream.now))
+    stream.logic.take([Asked(at)], stream.now)
     stream.wait(WAIT)
     kinds = [m.event.id if isinstance(m, Ordered) else type(m).__name__ for m in stream.moments]
     assert kinds[:3] == ["a", "ByHand", "b"]
     assert ByHand(at) in stream.moments
-    stream.hear(stream.logic.take([Asked(at)], stream.now))
+    stream.logic.take([Asked(at)], stream.now)
     assert stream.logic.is_dirty
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headwater.schemas.continuity import Context
 from headwater.schemas.events import Kind
 from headwater.schemas.features import Features
-from headwater.schemas.relevance import recency_at, relevance, share
+from headwater.schemas.relevance import recency_at, relevance
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 names = st.lists(st.sampled_from("abcdefgh"), max_size=6).map(tuple)
@@ -35,8 +35,9 @@ def test_it_is_not_always_one() -> None:
 
 def test_a_short_text_about_the_current_file_counts_in_full() -> None:
     """Overlap is a share of the smaller side: one file of one that the context holds is all of it."""
-    assert share(["f"], ["f", "g", "h"]) == pytest.approx(1.0)
-    assert share([], ["f"]) == pytest.approx(0.0)
+    context = Context((), ("f", "g", "h"), (), AT)
+    assert relevance(Kind.TOOL, Features((), ("f",)), AT, context, now=AT).overlap == pytest.approx(1.0)
+    assert relevance(Kind.TOOL, Features((), ("x",)), AT, context, now=AT).overlap == pytest.approx(0.0)
 
 
 def test_what_cannot_be_compared_is_left_out() -> None:
