@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +30,7 @@ from headwater.surface.console import Progress
 from headwater.surface.importers import ingest, placing
 from headwater.surface.importers.ingest import append_paths, wait_for_flow
 from headwater.surface.importers.placing import CurrentIds, JournalFile, Places
+from headwater.surface.verbs.ingest import give_way
 
 FILE = "claude-code-s1.jsonl"
 
@@ -248,3 +250,13 @@ def test_spans_join_neighbours() -> None:
         file.note(start, end)
     assert file.spans == [(0, 20), (35, 40)]
     assert file.lines == 3
+
+
+def test_import_gives_way_to_a_running_stream(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a stream is up, an import runs at a lower priority; without one there is nobody to give way to."""
+    asked: list[int] = []
+    monkeypatch.setattr(os, "nice", asked.append)
+    give_way(place)
+    with hold_lock(place.run / INGEST_LOCK, "ingest flow"):
+        give_way(place)
+    assert asked == [limits.IMPORT_NICE]
