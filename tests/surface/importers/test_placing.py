@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -260,3 +261,22 @@ def test_import_gives_way_to_a_running_stream(place: Home, monkeypatch: pytest.M
     with hold_lock(place.run / INGEST_LOCK, "ingest flow"):
         give_way(place)
     assert asked == [limits.IMPORT_NICE]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_lost_register_is_made_again_before_an_import(place: Home, *, sealed: bool) -> None:
+    """After a restore, say, the tables are gone: what was imported before is still told before, and not appended."""
+    logs = DATA / "claude_code_live_transcripts"
+    bring_in(place, logs)
+    before = rows_of(place)
+    if sealed:
+        run_archive(place, older_than_s=-math.inf)
+    for path in (place.root / "lance", place.root / "recovery"):
+        shutil.rmtree(path)
+    for path in place.root.glob("ids*"):
+        path.unlink()
+    size = sum(path.stat().st_size for path in place.journal.iterdir())
+    again = bring_in(place, logs)
+    assert (again["events"], again["lines_with_events"], again["merged"]) == (0, 0, 0)
+    assert sum(path.stat().st_size for path in place.journal.iterdir()) == size
+    assert differences(rows_of(place), before) == []
