@@ -115,6 +115,11 @@ BACKUP_GZIP_LEVEL = (
 )
 EXPORT_ROWS = 500  # events held at once by an export: of the longest texts 32 MB
 
+# --- imports ---
+IMPORT_NICE = (
+    10  # how much an import gives way while a stream is up: hooks, whom an agent waits for, go first
+)
+
 # --- archive and generations ---
 ARCHIVE_SILENT_S = (
     30 * 86_400.0

@@ -42,7 +42,8 @@ def cjk_runs(text: str) -> str:
 
 def code_words(text: str) -> str:
     """Return the distinct identifiers, paths and dotted names in order of appearance, joined by a space."""
-    return " ".join(dict.fromkeys(word for word in _WORD.findall(text) if _CODE_SIGN.search(word)))
+    words = dict.fromkeys(_WORD.findall(text))  # each looked at once: words of an output repeat
+    return " ".join(word for word in words if _CODE_SIGN.search(word))
 
 
 def one_line(text: str, chars_max: int) -> str:

@@ -16,6 +16,7 @@ from headwater.flows.normalise import ROLLOUT_FORMAT, TRANSCRIPT_FORMAT, told_ti
 from headwater.schemas import clock, limits
 from headwater.schemas.errors import BusyError, InputError, StoreError
 from headwater.schemas.events import Fate
+from headwater.storage.archive import count_lines
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.locks import is_held
 from headwater.storage.run_files import INGEST_LOCK
@@ -77,6 +78,8 @@ def append_paths(home: Home, paths: list[Path], wanted: Format | None, progress:
         for record in read_records(path):
             _put(home, importer.envelope(record), done)
             progress.update(done.lines)
+    if surveys and _knows_nothing(home):
+        _run_here(home, Appended(), progress)
     with opened_run(home) as run:
         for one, told in read_logs(surveys, run):
             if told.reason:
@@ -109,6 +112,14 @@ def choose_files(
             left_out.append({"file": str(path), "why": why})
             continue
         yield path, wanted if found is Format.UNKNOWN and wanted in (Format.CLAUDE, Format.CODEX) else found
+
+
+def _knows_nothing(home: Home) -> bool:
+    """Whether layer 0 has lines, and the register that knows which were told was lost; a flow that is up mends that."""
+    if is_held(home.run / INGEST_LOCK) or not count_lines(home):
+        return False
+    with closing(KnownIds(home.ids_file)) as known:
+        return not known.has_fates()
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.schemas import clock
+from headwater.schemas import clock, limits
+from headwater.storage.locks import is_held
+from headwater.storage.run_files import INGEST_LOCK
 from headwater.surface.console import note, progress, say, show_json
 from headwater.surface.options import HOME, JSON, open_home, unopened_home
 
@@ -62,6 +65,7 @@ def ingest(
         _show_dry_run(list(paths), kind, home_path, as_json=as_json)
         return
     home = open_home(home_path)
+    give_way(home)
     start_s = clock.SYSTEM.monotonic_s()
     with progress("reading") as line:
         appended = append_paths(home, list(paths), kind, line)
@@ -85,6 +89,12 @@ def ingest(
             say(f"{report['times_replaced']:,} impossible times replaced by the time of the import")
     for left in appended.left_out:
         note(f"left out {left['file']}: {left['why']}")
+
+
+def give_way(home: Home) -> None:
+    """Lower this process's priority while a stream is up, whose hooks an agent waits for."""
+    if is_held(home.run / INGEST_LOCK):
+        os.nice(limits.IMPORT_NICE)
 
 
 def _show_dry_run(paths: list[Path], kind: Any, home_path: Path | None, *, as_json: bool) -> None:

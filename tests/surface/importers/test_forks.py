@@ -14,12 +14,17 @@ from import_bench import bring_in, kinds, rows
 from journal_lines import DATA, append, live
 from transcript_lines import S1, S2, answered, called, gave, line, said, write
 
+from headwater.flows.event_writer import EventWriter
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.flows.reprocess_run import ReprocessOptions, reprocess
+from headwater.schemas.errors import StoreError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.jobs import JobRequest
+from headwater.storage.faults import Plan, SimulatedCrash, planned
 from headwater.storage.home import Current, Home
 from headwater.storage.outbox import VectorOutbox
+from headwater.surface.console import Progress
+from headwater.surface.importers.ingest import append_paths, wait_for_flow
 
 LIVE = DATA / "claude_code_live_transcripts" / "-home-dev-live-proj"
 ORIGIN, FORK = "af004aec-f1e1-4a3a-b13d-75103ac8bdbe", "035f7ddd-191a-452d-84a4-e7f6c05eee90"
@@ -200,3 +205,46 @@ def found_versions(outbox: VectorOutbox) -> set[str]:
     """Return the embedding versions that have jobs."""
     with outbox._db.reading() as connection:
         return {row[0] for row in connection.execute("SELECT DISTINCT embedding_version FROM vector_outbox")}
+
+
+@pytest.mark.parametrize("order", [("fork", "origin"), ("origin", "fork")])
+@pytest.mark.parametrize(
+    "point", ["ingest.intended", "ingest.added", "ingest.enqueued", "ingest.settled", "taken out"]
+)
+def test_crash_while_a_copy_gives_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, order: tuple[str, str]
+) -> None:
+    """Whatever is interrupted, after the next run there is what an undisturbed one gives; every line has a fate."""
+    own = said(61, "own", sessionId=S2, promptId="q")
+    write(tmp_path / "fork.jsonl", *forked(S2, S1, *ORIGINAL, prompt="q"), own)
+    write(tmp_path / "origin.jsonl", *ORIGINAL)
+    found = []
+    for name in ("calm", "crashed"):
+        home = Home.open(tmp_path / name)
+        bring_in(home, tmp_path / f"{order[0]}.jsonl")
+        appended = append_paths(home, [tmp_path / f"{order[1]}.jsonl"], None, Progress("reading"))
+        if name == "crashed":
+            with monkeypatch.context() as patch:
+                crash(home, patch, point)
+        wait_for_flow(home, appended, Progress("ingesting"))
+        found.append(rows_of(home))
+    assert differences(*found) == []
+    assert found[0].filter(pl.col("session_id") == S2)["content"].to_list() == ["", "own"]
+
+
+def crash(home: Home, patch: pytest.MonkeyPatch, point: str) -> None:
+    """Run the flow until it dies at a point: one of the fault points, or between register and table."""
+
+    def half(writer: EventWriter, ids: set[str]) -> None:
+        if ids:
+            writer._known.retract(ids)
+        raise SimulatedCrash
+
+    options = IngestOptions(None, until_idle=True)
+    if point == "taken out":
+        patch.setattr(EventWriter, "_take_out", half)
+        with pytest.raises((SimulatedCrash, StoreError)):
+            run_ingest(home, options)
+        return
+    with planned(Plan(point, 1)), pytest.raises((SimulatedCrash, StoreError)):
+        run_ingest(home, options)

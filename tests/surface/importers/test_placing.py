@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +31,7 @@ from headwater.surface.console import Progress
 from headwater.surface.importers import ingest, placing
 from headwater.surface.importers.ingest import append_paths, wait_for_flow
 from headwater.surface.importers.placing import CurrentIds, JournalFile, Places
+from headwater.surface.verbs.ingest import give_way
 
 FILE = "claude-code-s1.jsonl"
 
@@ -248,3 +251,32 @@ def test_spans_join_neighbours() -> None:
         file.note(start, end)
     assert file.spans == [(0, 20), (35, 40)]
     assert file.lines == 3
+
+
+def test_import_gives_way_to_a_running_stream(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a stream is up, an import runs at a lower priority; without one there is nobody to give way to."""
+    asked: list[int] = []
+    monkeypatch.setattr(os, "nice", asked.append)
+    give_way(place)
+    with hold_lock(place.run / INGEST_LOCK, "ingest flow"):
+        give_way(place)
+    assert asked == [limits.IMPORT_NICE]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_lost_register_is_made_again_before_an_import(place: Home, *, sealed: bool) -> None:
+    """After a restore, say, the tables are gone: what was imported before is still told before, and not appended."""
+    logs = DATA / "claude_code_live_transcripts"
+    bring_in(place, logs)
+    before = rows_of(place)
+    if sealed:
+        run_archive(place, older_than_s=-math.inf)
+    for path in (place.root / "lance", place.root / "recovery"):
+        shutil.rmtree(path)
+    for path in place.root.glob("ids*"):
+        path.unlink()
+    size = sum(path.stat().st_size for path in place.journal.iterdir())
+    again = bring_in(place, logs)
+    assert (again["events"], again["lines_with_events"], again["merged"]) == (0, 0, 0)
+    assert sum(path.stat().st_size for path in place.journal.iterdir()) == size
+    assert differences(rows_of(place), before) == []
