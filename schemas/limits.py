@@ -181,3 +181,4 @@ WINDOW_EVENTS_MAX = 1_000  # highest setting of a window's events: they wait in 
 INJECT_TOKENS_MAX = (
     4_000  # highest setting of what a hook brings in: 9,500 characters are the agents' own limit
 )
+INJECT_CHARS = 9_500  # of what a hook brings in: agents replace a text of more than 10,000 by a short preview
