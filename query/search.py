@@ -68,7 +68,7 @@ def find(stores: Stores, query: str, scope: Scope, top_k: int, encoder: QueryEnc
     text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
     fused = fusion.fuse(text_arm, fusion.vector_arm(vectors, limits.CANDIDATES))
     if exact:
-        fused = fusion.prefer_exact(fused, _exact_shares(rows, exact))
+        fused = fusion.prefer_exact(fused, exact_shares(rows, exact))
     best = fusion.ranked(fused.join(rows, on="id", how="inner"))
     return Found(_items(stores, best.head(top_k), text), best.height)
 
@@ -127,7 +127,7 @@ def _heads(
     return pl.concat(known).unique("id") if known else pl.DataFrame()
 
 
-def _exact_shares(rows: pl.DataFrame, exact: Sequence[str]) -> pl.DataFrame:
+def exact_shares(rows: pl.DataFrame, exact: Sequence[str]) -> pl.DataFrame:
     """Return `id` and the `share` of the exact words that stand in the row's identifiers and paths, whole."""
     patterns = [(word, re.compile(rf"(?<![\w$]){re.escape(word)}(?![\w$])")) for word in exact]
     shares = []

@@ -182,3 +182,8 @@ INJECT_TOKENS_MAX = (
     4_000  # highest setting of what a hook brings in: 9,500 characters are the agents' own limit
 )
 INJECT_CHARS = 9_500  # of what a hook brings in: agents replace a text of more than 10,000 by a short preview
+MEMORIES_TOP_K = 5  # memories of one search unless asked for otherwise (the seeds' default)
+CONTINUITY_WINDOW_S = 3600.0  # of the log whose mean is the score of a project (the seeds' hour)
+CONTINUITY_ROWS = 1_000  # of the log shown at once: weeks of one project
+ACTIVE_ITEMS = 20  # topics, files and entities named of a working set
+USAGE_KEEP_S = 30 * 86_400.0  # what was brought into a session is remembered so long: nobody resumes later

@@ -77,14 +77,21 @@ def relevance(
         )
         if own and there
     ]
-    value = KIND_VALUE[kind]
-    weights = [(config.recency_weight, recency), (config.kind_weight, value)]
     mean = math.fsum(shares) / len(shares) if shares else None
-    if mean is not None:
-        weights.append((config.overlap_weight, mean))
+    value = KIND_VALUE[kind]
+    return Relevance(combine(recency, mean, value, config), recency, mean, value)
+
+
+def combine(
+    recency: float, overlap: float | None, kind_value: float, config: RelevanceConfig = DEFAULT
+) -> float:
+    """Return the score of its parts; overlap None is left out and the other weights rescaled."""
+    weights = [(config.recency_weight, recency), (config.kind_weight, kind_value)]
+    if overlap is not None:
+        weights.append((config.overlap_weight, overlap))
     total = math.fsum(weight for weight, _ in weights)
     score = math.fsum(weight * part for weight, part in weights) / total if total else 0.0
-    return Relevance(min(1.0, max(0.0, score)), recency, mean, value)
+    return min(1.0, max(0.0, score))
 
 
 def recency_at(at: datetime, now: datetime, half_life_hours: float = limits.RELEVANCE_HALF_LIFE_H) -> float:

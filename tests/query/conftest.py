@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from memory_rows import MemoryRows
 
 from headwater.query.stores import Stores
 from headwater.schemas.columns import EVENTS, events_to_arrow
@@ -26,7 +28,9 @@ class FakeVectors:
     versions: list[str] = field(default_factory=list)
     kind: str = "entry"
 
-    def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
+    def nearest(
+        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+    ) -> pl.DataFrame:
         """The nearest points, whatever the filter."""
         self.filters.append(where)
         self.versions.append(version)
@@ -39,6 +43,7 @@ class FakeVectors:
                 "_distance": 1 - float(np.dot(vector, point)),
             }
             for key, point in self.points.items()
+            if kinds is None or self.kind in kinds
         ]
         schema = {
             "item_kind": pl.String,
@@ -67,10 +72,11 @@ class World:
     """A small events table that tests fill, and the stores over it."""
 
     def __init__(self, folder: Path) -> None:
-        self.events = LanceStore(folder).open(EVENTS)
+        self.lance = LanceStore(folder)
+        self.events = self.lance.open(EVENTS)
         self.vectors = FakeVectors()
         self.encoder = FakeEncoder()
-        self.stores = Stores(None, None, self.events, self.vectors, self.encoder.version)
+        self.stores = Stores(None, None, self.events, self.vectors, self.encoder.version, self.lance)
 
     def add(self, *events: Event) -> None:
         """Write events."""
@@ -103,3 +109,9 @@ class World:
 def world(tmp_path: Path) -> World:
     """An empty world."""
     return World(tmp_path / "t")
+
+
+@pytest.fixture
+def rows(world: World) -> MemoryRows:
+    """Tables of memory in the world, which tests fill."""
+    return MemoryRows(world.lance)
