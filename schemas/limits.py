@@ -187,3 +187,6 @@ CONTINUITY_WINDOW_S = 3600.0  # of the log whose mean is the score of a project 
 CONTINUITY_ROWS = 1_000  # of the log shown at once: weeks of one project
 ACTIVE_ITEMS = 20  # topics, files and entities named of a working set
 USAGE_KEEP_S = 30 * 86_400.0  # what was brought into a session is remembered so long: nobody resumes later
+BACKFILL_S = (
+    7 * 86_400.0
+)  # enabling endless mode consolidates projects that had an event within it (the seeds' week)

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 VERBS = {
     "archive": ("history", "archive"),
     "backup": ("keeping", "backup"),
+    "continuity": ("memory", "continuity"),
     "demo": ("demo", "demo"),
     "doctor": ("doctor", "doctor"),
     "down": ("lifecycle", "down"),
+    "endless": ("endless", "endless"),
     "export": ("keeping", "export"),
     "hook": ("capture", "hook"),
     "ingest": ("ingest", "ingest"),
     "install": ("capture", "install"),
+    "memories": ("memory", "memories"),
     "migrate": ("keeping", "migrate"),
     "reprocess": ("history", "reprocess"),
     "restore": ("keeping", "restore"),
@@ -39,6 +42,7 @@ VERBS = {
     "vector-reconcile": ("vectors", "vector_reconcile"),
     "vector-status": ("vectors", "vector_status"),
     "vector-worker": ("vectors", "vector_worker"),
+    "working-set": ("memory", "working_set"),
 }
 
 
