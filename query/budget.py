@@ -61,19 +61,21 @@ def estimate_tokens(text: str, estimator: Estimator = "script") -> int:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of an answer: what it is (`id`), and its text of one line or several."""
+    """A piece of an answer: what it is (`id`), its text, and how many of its lines say something at the least."""
 
     id: str
     text: str
+    lines_min: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Text within the budget, its estimate, and the ids of what is in it and of what found no room."""
+    """Text within the budget, its estimate, the ids of what is in it, their texts, and what found no room."""
 
     text: str
     tokens: int
     taken: tuple[str, ...]
+    parts: tuple[str, ...]
     left_out: tuple[str, ...]
 
 
@@ -89,7 +91,7 @@ def fill(
     """Return head, blocks in their order and tail, a line's end between them, within budget and `chars_max`.
 
     The estimate of the whole text never exceeds the budget. A block of several lines may lose its last ones; one of
-    which not even the first line fits is left out, and a later, shorter one may still be taken. Without any block that
+    which not even `lines_min` fit is left out, and a later, shorter one may still be taken. Without any block that
     fits, and when head and tail alone are too long, the text is empty.
     """
     room = _Room(budget_tokens, chars_max, estimator)
@@ -99,27 +101,30 @@ def fill(
     taken: list[str] = []
     left_out: list[str] = []
     for block in blocks:
-        lines = _first_lines(block.text, room) if fits else ""
+        lines = _first_lines(block, room) if fits else ""
         if lines:
             kept.append(lines)
             taken.append(block.id)
         else:
             left_out.append(block.id)
     if not kept:
-        return Filled("", 0, (), tuple(left_out))
+        return Filled("", 0, (), (), tuple(left_out))
     text = "\n".join(part for part in (head, *kept, tail) if part)
-    return Filled(text, estimate_tokens(text, estimator), tuple(taken), tuple(left_out))
+    return Filled(text, estimate_tokens(text, estimator), tuple(taken), tuple(kept), tuple(left_out))
 
 
-def _first_lines(text: str, room: _Room) -> str:
-    """Take as many whole lines from the start as fit."""
+def _first_lines(block: Block, room: _Room) -> str:
+    """Take as many whole lines from the start as fit, none when those are too few."""
     kept: list[str] = []
-    for line in text.split("\n"):
-        if not line.strip() and not kept:
-            continue
+    mark = room.mark()
+    lines = [line for line in block.text.split("\n") if line.strip()]
+    for line in lines:
         if not room.take(line):
             break
         kept.append(line)
+    if len(kept) < min(block.lines_min, len(lines)):
+        room.back(mark)
+        return ""
     return "\n".join(kept)
 
 
@@ -132,6 +137,14 @@ class _Room:
         self._cost = budget_tokens * (100 if estimator == "script" else _SPEC_CHARS)
         self._cost -= _START if estimator == "script" else 0
         self._chars = limits.INJECT_CHARS if chars_max is None else chars_max
+
+    def mark(self) -> tuple[int, int]:
+        """Return what `back` goes back to."""
+        return self._cost, self._chars
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """Give back all that was taken since."""
+        self._cost, self._chars = mark
 
     def take(self, part: str) -> bool:
         """Take a part when there is room for it; tell whether there was."""

@@ -190,3 +190,20 @@ USAGE_KEEP_S = 30 * 86_400.0  # what was brought into a session is remembered so
 BACKFILL_S = (
     7 * 86_400.0
 )  # enabling endless mode consolidates projects that had an event within it (the seeds' week)
+INJECT_ACTIVE = 10  # events of the working set told at once (the seeds' number)
+INJECT_MEMORIES = 3  # memories told at once (the seeds' number)
+INJECT_SESSIONS = 2  # session summaries told at once: of older ones the memories tell more
+INJECT_LINE_CHARS = 160  # of one event: two lines of a terminal say what it was
+INJECT_TERMS = (
+    6  # words of a prompt that count in full: who asks at length need not be answered on every word
+)
+INJECT_MEMORY_SHARE = (
+    1 / 3
+)  # of them that a memory must name: of 226 questions' memories 56 % were right, not 40 %
+INJECT_EVENT_SHARE = 1 / 2  # the same of one event, which is shorter and says less by itself
+INJECT_LOOK = 20  # rows of a search that are looked at: most are weak, told already, or the session's own
+INJECT_SESSION_TOKENS = 6_000  # told to one session until its context is emptied: 3 % of a window of 200,000
+INJECT_TOKENS_MIN = 100  # of a budget worth beginning with: frame and one line
+INJECT_ENCODE_S = 0.04  # a prompt's vector is waited for so long; words alone answer when the model is busy
+INJECT_VECTORS = 64  # vectors of prompts kept: the same prompt asked again is answered the same way
+INJECT_ANSWER_S = 0.3  # an answer that comes later finds no hook any more, and nobody was told anything

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 VERBS = {
     "archive": ("history", "archive"),
     "backup": ("keeping", "backup"),
+    "context": ("memory", "context"),
     "continuity": ("memory", "continuity"),
     "demo": ("demo", "demo"),
     "doctor": ("doctor", "doctor"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.query import format as formats
 from headwater.schemas.errors import InputError
 from headwater.surface import status
+from headwater.surface.injection import INJECTION_OPERATIONS
 from headwater.surface.memory_operations import MEMORY_OPERATIONS
 from headwater.surface.request_context import Context, scope_of
 
@@ -90,4 +91,5 @@ OPERATIONS: dict[str, Callable[[Context, dict[str, Any]], dict[str, Any]]] = {
     "timeline": timeline,
     "details": details,
     **MEMORY_OPERATIONS,
+    **INJECTION_OPERATIONS,
 }

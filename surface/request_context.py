@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 from headwater.query.retriever import ProgressiveRetriever
 from headwater.query.stores import Stores
 from headwater.schemas.answers import Scope
+from headwater.storage.control import ControlJournal, effective_mode
 from headwater.storage.tables import quote
 from headwater.storage.usage import Usage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headwater.schemas.config import Config
     from headwater.storage.embedder import Encoder
     from headwater.storage.home import Home
 
@@ -25,6 +29,7 @@ class Context:
         self.model_error: str | None = None
         self.usage = Usage(home.usage_file)
         self._stores: Stores | None = None
+        self._settings: tuple[object, Config, str] | None = None
 
     @property
     def stores(self) -> Stores:
@@ -32,9 +37,28 @@ class Context:
         self._stores = Stores.open(self.home) if self._stores is None else self._stores.refreshed()
         return self._stores
 
+    def settings(self) -> tuple[Config, str]:
+        """Return the settings and the mode in force; read again only when a file of theirs changed.
+
+        Raises ConfigError, StoreError.
+        """
+        seen = tuple(_stamp(path) for path in (self.home.config_file, ControlJournal(self.home).path))
+        if self._settings is None or self._settings[0] != seen:
+            self._settings = (seen, self.home.config(), effective_mode(self.home))
+        return self._settings[1:]
+
     def retriever(self) -> ProgressiveRetriever:
         """Return a retriever over the stores with the encoder of this moment."""
         return ProgressiveRetriever(self.stores, self.encoder, self.home.config())
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file changes, None when it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def scope_of(context: Context, args: dict[str, Any]) -> Scope:

@@ -1,4 +1,4 @@
-"""working-set, memories, continuity: what goes on, what is remembered, and how the two hang together."""
+"""working-set, memories, continuity, context: what goes on, what is remembered, and how the two hang together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 from headwater.schemas import limits
 from headwater.schemas.clock import iso
 from headwater.surface import client
-from headwater.surface.console import progress, say, show_json
-from headwater.surface.options import HOME, JSON, as_time, open_home, scope_args, scoped
+from headwater.surface.console import note, progress, say, show_json
+from headwater.surface.options import HOME, JSON, PROJECT, as_time, open_home, scope_args, scoped
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -68,6 +68,44 @@ def continuity(
     """Show the continuity log: how each turn stands to what went before."""
     args = {"since": None if since is None else iso(since), **scope_args(project, all_projects=all_projects)}
     _answer(home_path, "continuity", args, as_json=as_json, rows="continuity")
+
+
+@click.command()
+@click.option(
+    "--prompt", metavar="TEXT", help="The prompt; without one, what the start of a session is told."
+)
+@click.option(
+    "--session", metavar="ID", help="As told to this session: without what it holds in its own context."
+)
+@click.option("--at", callback=as_time, metavar="TIME", help="As of a day or time in ISO 8601.")
+@PROJECT
+@HOME
+@JSON
+def context(
+    prompt: str | None,
+    session: str | None,
+    at: datetime | None,
+    project: str | None,
+    home_path: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show what an agent would be told with a prompt; nothing is remembered as told."""
+    home = open_home(home_path)
+    args = {
+        "prompt": prompt,
+        "session": session,
+        "at": None if at is None else iso(at),
+        **scope_args(project, all_projects=False),
+    }
+    with progress("reading"):
+        answer = client.ask(home, "preview", args, with_model=prompt is not None)
+    if as_json:
+        show_json(answer)
+    elif answer["context"]:
+        say(answer["context"])
+    else:
+        note("there is nothing good to tell")
 
 
 def _answer(
