@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.query import context_text as texts
 from headwater.query.context_text import NOTHING, Entry
 from headwater.query.continuity import ContinuityManager
-from headwater.query.memories import ConsolidatedStore
-from headwater.query.scope import both, time_literal, where
+from headwater.query.project_cache import share_named, terms_of
 from headwater.query.search import find
 from headwater.query.summary import summary
 from headwater.query.working_set import WorkingSetStore
@@ -21,8 +20,6 @@ from headwater.schemas import limits
 from headwater.schemas.answers import Scope
 from headwater.schemas.clock import UTC_MIN
 from headwater.schemas.events import Kind
-from headwater.schemas.features import stem, text_features
-from headwater.schemas.memory_columns import SESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,13 +27,13 @@ if TYPE_CHECKING:
 
     from headwater.query.continuity import CurrentContinuity
     from headwater.query.memories import Memory
-    from headwater.query.stores import QueryEncoder, Stores
+    from headwater.query.project_cache import ProjectCache
     from headwater.query.working_set import Member
     from headwater.schemas.config import Config
 
 TOLD_KINDS = (Kind.PROMPT.value, Kind.RESPONSE.value, Kind.INSIGHT.value)
 _RAW = ("{", "[", "<")  # how pasted data begins: JSON, a log in brackets, markup
-_SESSION_COLUMNS = ("id", "session_id", "summary", "last_at")
+_LINES_READ = 16  # texts of active events read at once: ten are told, a few say nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +65,22 @@ class Composed:
 
 
 class ContextComposer:
-    """Composes contexts of one moment: open stores, settings, mode, and an encoder when one is at hand."""
+    """Composes contexts of one moment: what is read, settings, mode.
 
-    def __init__(
-        self, stores: Stores, config: Config, mode: str, encoder: QueryEncoder | None = None
-    ) -> None:
+    By words alone: what is told must name what the prompt names, and a vector would only change the order of that.
+    """
+
+    def __init__(self, cache: ProjectCache, config: Config, mode: str) -> None:
         """Remember where to read."""
-        self._stores = stores
+        self._cache = cache
+        self._stores = cache.stores
         self._config = config
         self._mode = mode
-        self._memories = ConsolidatedStore(stores, encoder)
-        self._encoder = encoder
 
     def compose(self, ask: Ask, budget_tokens: int, only: Sequence[str] | None = None) -> Composed:
         """Return what to tell. `only`: exactly the things of these keys, as they were chosen before."""
-        scope = Scope(ask.project)
-        log = ContinuityManager(self._stores, self._config.endless.continuity)
-        continuity = log.as_of_last_event(scope) if ask.at is None else log.current(scope, ask.at)
-        active = self._active(ask) if self._mode == "endless" else []
+        continuity = self._continuity(ask)
+        active = self._active(ask) if self._mode == "endless" else ()
         zone = texts.zone_of(continuity.at or UTC_MIN)
         entries = self._again(ask, only, zone) if only is not None else self._choose(ask, active, zone)
         is_endless = self._mode == "endless"
@@ -118,19 +113,22 @@ class ContextComposer:
         """Return memories and active events in turns, most important first: each has room before the other fills it."""
         least = self._config.endless.context.min_relevance
         good = [one for one in active if one.relevance >= least and self._is_news(ask, one)]
-        lines = self._active_entries(good, zone, ask.known, limits.INJECT_ACTIVE)
+        lines = self._active_entries(good, zone, ask.known)
         threads = tuple(dict.fromkeys(one.thread_id for one in active))
         memories = self._recent(ask, threads, zone) if ask.prompt is None else self._matching(ask, zone)
         return _mixed(memories, _not_said(lines, memories))
 
-    def _active(self, ask: Ask) -> list[Member]:
+    def _continuity(self, ask: Ask) -> CurrentContinuity:
+        if ask.at is None:
+            return self._cache.continuity(ask.project, self._config)
+        log = ContinuityManager(self._stores, self._config.endless.continuity)
+        return log.current(Scope(ask.project), ask.at)
+
+    def _active(self, ask: Ask) -> Sequence[Member]:
+        if ask.at is None:
+            return self._cache.active(ask.project, self._config)
         store = WorkingSetStore(self._stores, self._config.endless.working_set)
-        found = (
-            store.as_of_last_event(Scope(ask.project))
-            if ask.at is None
-            else store.at(Scope(ask.project), ask.at)
-        )
-        return list(found.members)
+        return store.at(Scope(ask.project), ask.at).members
 
     def _is_news(self, ask: Ask, one: Member) -> bool:
         says_something = one.kind in TOLD_KINDS and (one.topics or one.files or one.entities)
@@ -138,27 +136,26 @@ class ContextComposer:
 
     def _recent(self, ask: Ask, threads: Sequence[str], zone: str) -> list[Entry]:
         """Return the newest memories that hold, those of active threads first."""
-        memories = self._memories.recent(Scope(ask.project), limits.INJECT_LOOK)
+        memories = list(self._cache.memories(ask.project).memories[: limits.INJECT_LOOK])
         memories.sort(key=lambda one: one.thread_id not in threads)  # stable: newest first within each
         return self._memory_entries(ask, memories, zone)
 
     def _matching(self, ask: Ask, zone: str) -> list[Entry]:
-        """Return the memories that match the prompt well: by their score, and by how much of it they name."""
-        wanted = _terms(ask.prompt or "")
-        if not wanted:
-            return []
-        hits = self._memories.search(ask.prompt or "", Scope(ask.project), limits.INJECT_LOOK)
-        least = self._config.progressive_disclosure.layer1.min_score
-        good = []
-        for hit in hits:
-            named = _terms(hit.summary) | {stem(topic) for topic in hit.topics}
-            if _is_good(hit.score or 0.0, wanted, named, least, limits.INJECT_MEMORY_SHARE):
-                good.append(hit)
-        chains = {
-            one.superseded_by for one in good
-        }  # what holds now goes with what it superseded, match or not
-        good = [hit for hit in hits if hit in good or hit.id in chains]
-        return self._memory_entries(ask, good, zone)
+        """Return the memories that name most of the prompt, each after the one that superseded it."""
+        index = self._cache.memories(ask.project)
+        found = index.match(terms_of(ask.prompt or ""))
+        least = max(limits.INJECT_MEMORY_SHARE, limits.INJECT_NEAR_BEST * found[0][0]) if found else 1.0
+        good: dict[str, Memory] = {}
+        for share, memory in found:
+            if share < least:
+                break
+            chain = [memory]
+            while (
+                newer := index.by_id.get(chain[-1].superseded_by or "")
+            ) is not None and newer not in chain:
+                chain.append(newer)
+            good |= {one.id: one for one in reversed(chain) if one.id not in good}
+        return self._memory_entries(ask, good.values(), zone)
 
     def _memory_entries(self, ask: Ask, memories: Iterable[Memory], zone: str) -> list[Entry]:
         kept: list[Memory] = []
@@ -193,37 +190,34 @@ class ContextComposer:
         }
 
     def _sessions(self, ask: Ask, zone: str) -> list[Entry]:
-        inside = where(Scope(ask.project))
-        inside = inside if ask.at is None else both(inside, f"last_at <= {time_literal(ask.at)}")
-        rows = self._stores.table(SESSIONS).scan(list(_SESSION_COLUMNS), inside)
-        newest = rows.sort(["last_at", "id"], descending=[True, False]).head(limits.INJECT_LOOK)
         entries = [
             texts.session_entry(row["id"], row["last_at"], zone, row["summary"])
-            for row in newest.iter_rows(named=True)
-            if row["summary"].strip() and row["session_id"] != ask.session and _is_newer(ask, row["last_at"])
+            for row in self._cache.sessions(ask.project)
+            if row["summary"].strip()
+            and row["session_id"] != ask.session
+            and _is_newer(ask, row["last_at"])
+            and (ask.at is None or row["last_at"] <= ask.at)
         ]
         return [entry for entry in entries if entry.key not in ask.known][: limits.INJECT_SESSIONS]
 
     def _found(self, ask: Ask, zone: str) -> list[Entry]:
         """Return what a search of the prompt finds: good matches alone, none of the session's own."""
         prompt = ask.prompt or ""
-        wanted = _terms(prompt)
+        wanted = terms_of(prompt)
         if not wanted:
             return []
         layer1 = self._config.progressive_disclosure.layer1
         scope = Scope(ask.project, kinds=TOLD_KINDS, until=ask.at)
-        hits = find(self._stores, prompt, scope, limits.INJECT_LOOK, self._encoder).items
+        found = find(self._stores, prompt, scope, limits.INJECT_LOOK)
         others = [
             hit
-            for hit in hits
+            for hit in found.items
             if not _is_own(ask, hit.session_id, hit.at) and f"found:{hit.id}" not in ask.known
         ]
-        rows = self._stores.events.by_ids([hit.id for hit in others], ["id", "content"])
-        contents = dict(rows.iter_rows())
         good: dict[str, Entry] = {}
         for hit in others:
-            content = contents.get(hit.id, "")
-            named = _terms(
+            content = found.contents[hit.id]
+            named = terms_of(
                 f"{hit.summary}\n{content[: limits.PIECE_CHARS]}"
             )  # the passage may lie further on
             if _is_telling(content) and _is_good(
@@ -235,21 +229,22 @@ class ContextComposer:
                 break
         return list(good.values())
 
-    def _active_entries(
-        self, members: Sequence[Member], zone: str, known: frozenset[str], most: int
-    ) -> list[Entry]:
-        """Return lines of active events, no two alike, no raw data."""
-        rows = self._stores.events.by_ids([one.event_id for one in members], ["id", "content"])
-        contents = dict(rows.iter_rows())
+    def _active_entries(self, members: Sequence[Member], zone: str, known: frozenset[str]) -> list[Entry]:
+        """Return lines of active events, no two alike, no raw data, at most INJECT_ACTIVE."""
         lines: dict[str, Entry] = {}
-        for one in members:
-            content = contents.get(one.event_id, "")
-            if f"active:{one.event_id}" not in known and _is_telling(content):
-                line = _beginning(content)
-                entry = texts.event_entry("active", one.event_id, one.kind, one.at, zone=zone, line=line)
-                lines.setdefault(line, entry)
-            if len(lines) == most:
-                break
+        fresh = [one for one in members if f"active:{one.event_id}" not in known]
+        for start in range(0, len(fresh), _LINES_READ):
+            some = fresh[start : start + _LINES_READ]
+            rows = self._stores.events.by_ids([one.event_id for one in some], ["id", "content"])
+            contents = dict(rows.iter_rows())
+            for one in some:
+                content = contents.get(one.event_id, "")
+                if _is_telling(content):
+                    line = _beginning(content)
+                    entry = texts.event_entry("active", one.event_id, one.kind, one.at, zone=zone, line=line)
+                    lines.setdefault(line, entry)
+                if len(lines) == limits.INJECT_ACTIVE:
+                    return list(lines.values())
         return list(lines.values())
 
     # --- telling again ---
@@ -270,10 +265,11 @@ class ContextComposer:
                 line = summary(row["content"], ask.prompt or "") if is_found else _beginning(row["content"])
                 entry = texts.event_entry(section, row["id"], row["kind"], row["at"], zone=zone, line=line)
                 made[entry.key] = entry
-        memories = self._memories.get(ids.get("memory", []), Scope(ask.project))
-        made |= {entry.key: entry for entry in (texts.memory_entry(one, zone) for one in memories)}
-        sessions = self._stores.table(SESSIONS).by_ids(ids.get("session", []), list(_SESSION_COLUMNS))
-        for row in sessions.iter_rows(named=True):
+        index = self._cache.memories(ask.project).by_id
+        for id_ in ids.get("memory", []):
+            if id_ in index:
+                made[f"memory:{id_}"] = texts.memory_entry(index[id_], zone)
+        for row in self._cache.sessions(ask.project):
             entry = texts.session_entry(row["id"], row["last_at"], zone, row["summary"])
             made[entry.key] = entry
         return [made[key] for key in only if key in made]
@@ -324,20 +320,12 @@ def _beginning(content: str) -> str:
     return summary(content[: 10 * limits.INJECT_LINE_CHARS], chars_max=limits.INJECT_LINE_CHARS)
 
 
-def _terms(text: str) -> frozenset[str]:
-    """Return what a text names: stems of its subjects, its files, its names of code."""
-    features = text_features(text)
-    names = {name.lower() for name in (*features.entities, *features.files)}
-    return frozenset({stem(topic) for topic in features.topics} | names)
-
-
 def _is_good(
     score: float, wanted: frozenset[str], named: frozenset[str], least: float, least_share: float
 ) -> bool:
-    """Whether a match is worth telling: it names enough of the prompt, and its score is good.
+    """Whether an event is worth telling: it names enough of the prompt, and its score is good.
 
     In a small store a word that is in every text counts nothing, so naming nearly all of the prompt is good as well.
     """
-    common = len(wanted & named)
-    share = min(1.0, common / min(len(wanted), limits.INJECT_TERMS))
-    return share >= least_share and (score >= least or (common > 1 and share >= least))
+    share = share_named(wanted, named)
+    return share >= least_share and (score >= least or (len(wanted & named) > 1 and share >= least))

@@ -58,18 +58,27 @@ class ContinuityManager:
 
     def current(self, scope: Scope, now: datetime) -> CurrentContinuity:
         """Return the score of the hour before a time, and the last transition up to it."""
-        rows = self._rows(scope, f"created_at <= {time_literal(now)}", None)
-        return self._of_hour(rows, now)
+        return self._up_to(scope, now)
 
     def as_of_last_event(self, scope: Scope) -> CurrentContinuity:
         """Return the same for the time of the last turn: it stays what it is as long as no event comes."""
-        rows = self._rows(scope, None, None)
-        return self._of_hour(rows, rows[0].at if rows else None)
+        return self._up_to(scope, None)
 
     def since(self, scope: Scope, then: datetime | None = None) -> list[LogRow]:
         """Return the log from a time on, newest first, at most CONTINUITY_ROWS."""
         inside = None if then is None else f"created_at >= {time_literal(then)}"
         return self._rows(scope, inside, limits.CONTINUITY_ROWS)
+
+    def _up_to(self, scope: Scope, now: datetime | None) -> CurrentContinuity:
+        """Return the score of the hour before a time (None: the last turn), and the last transition up to it."""
+        inside = None if now is None else f"created_at <= {time_literal(now)}"
+        times = self._table.scan(["created_at"], both(where(Scope(scope.project)), inside))
+        last: datetime | None = times.get_column("created_at").max() if times.height else None  # type: ignore[assignment]
+        if last is None:
+            return self._of_hour([], None)
+        start = min(last, (now or last) - timedelta(seconds=limits.CONTINUITY_WINDOW_S))
+        rows = self._rows(scope, both(inside, f"created_at >= {time_literal(start)}"), None)
+        return self._of_hour(rows, now or last)
 
     def _of_hour(self, rows: list[LogRow], now: datetime | None) -> CurrentContinuity:
         start = None if now is None else now - timedelta(seconds=limits.CONTINUITY_WINDOW_S)

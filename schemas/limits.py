@@ -194,16 +194,18 @@ INJECT_ACTIVE = 10  # events of the working set told at once (the seeds' number)
 INJECT_MEMORIES = 3  # memories told at once (the seeds' number)
 INJECT_SESSIONS = 2  # session summaries told at once: of older ones the memories tell more
 INJECT_LINE_CHARS = 160  # of one event: two lines of a terminal say what it was
-INJECT_TERMS = (
-    6  # words of a prompt that count in full: who asks at length need not be answered on every word
-)
+INJECT_TERMS = 6  # terms of a prompt that make it whole: who asks at length is answered on some
 INJECT_MEMORY_SHARE = (
-    1 / 3
-)  # of them that a memory must name: of 226 questions' memories 56 % were right, not 40 %
-INJECT_EVENT_SHARE = 1 / 2  # the same of one event, which is shorter and says less by itself
+    0.4  # of their weight that a memory must name: of 240 questions' memories 65 % were right
+)
+INJECT_NEAR_BEST = 0.7  # of the best memory's share that others need to be told beside it
+INJECT_PRIOR = 20  # memories that a small project is taken to have more: its words would else all be common
+INJECT_MEMORIES_HELD = (
+    2_000  # newest memories of a project that a prompt is compared with: some years of work
+)
+INJECT_KEPT = 64  # tables of projects kept in memory: nobody works in more than a dozen at once
+INJECT_EVENT_SHARE = 0.5  # of their number that one event must name, beside a good score: one line says less
 INJECT_LOOK = 20  # rows of a search that are looked at: most are weak, told already, or the session's own
 INJECT_SESSION_TOKENS = 6_000  # told to one session until its context is emptied: 3 % of a window of 200,000
 INJECT_TOKENS_MIN = 100  # of a budget worth beginning with: frame and one line
-INJECT_ENCODE_S = 0.04  # a prompt's vector is waited for so long; words alone answer when the model is busy
-INJECT_VECTORS = 64  # vectors of prompts kept: the same prompt asked again is answered the same way
-INJECT_ANSWER_S = 0.3  # an answer that comes later finds no hook any more, and nobody was told anything
+INJECT_ANSWER_S = 0.24  # an answer that comes later finds no hook any more, and nobody was told anything

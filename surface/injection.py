@@ -6,16 +6,11 @@ told again until the session's context is emptied (a start, a clear, a compactio
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.query.context import Ask, Composed, ContextComposer
 from headwater.query.context_text import NOTHING
-from headwater.query.continuity import ContinuityManager
 from headwater.query.scope import one_of, where
 from headwater.schemas import clock, limits
 from headwater.schemas.answers import Scope
@@ -30,61 +25,11 @@ from headwater.surface.request_context import scope_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from headwater.storage.embedder import Encoder
     from headwater.surface.request_context import Context
 
 STARTS = ("startup", "clear", "compact", "fork", "resume")
 _RESUME = "resume"
 _SAID = (Kind.PROMPT.value, Kind.RESPONSE.value, Kind.TOOL.value, Kind.INSIGHT.value)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyVector:
-    """An encoder that gives the one vector it has."""
-
-    version: str
-    vector: Any
-
-    def encode_query(self, text: str) -> Any:
-        """Return the vector."""
-        del text
-        return self.vector
-
-
-class PromptVectors:
-    """Encodes prompts in a thread of its own, and is waited for a moment only: words answer without it."""
-
-    def __init__(self) -> None:
-        """The thread starts with the first prompt."""
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="prompt")
-        self._busy = threading.Semaphore()
-        self._known: OrderedDict[tuple[str, str], Any] = OrderedDict()
-
-    def get(self, encoder: Encoder | None, text: str) -> ReadyVector | None:
-        """Return the vector of a text when it is known or comes soon, None when the model is not there or is busy."""
-        if encoder is None:
-            return None
-        key = (encoder.version, text)
-        if key not in self._known:
-            if not self._busy.acquire(blocking=False):
-                return None
-            work = self._pool.submit(self._encode, encoder, key)
-            try:
-                work.result(limits.INJECT_ENCODE_S)
-            except FutureTimeoutError:
-                return None
-        return ReadyVector(encoder.version, self._known[key]) if key in self._known else None
-
-    def _encode(self, encoder: Encoder, key: tuple[str, str]) -> None:
-        try:
-            self._known[key] = encoder.encode_query(key[1])
-            while len(self._known) > limits.INJECT_VECTORS:
-                self._known.popitem(last=False)
-        finally:
-            self._busy.release()
-
-
-VECTORS = PromptVectors()
 
 
 def context_for_hook(context: Context, args: dict[str, Any]) -> dict[str, Any]:
@@ -116,8 +61,7 @@ def preview(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     config, mode = context.settings()
     prompt = str(args.get("prompt") or "")
     ask = Ask(scope.project, prompt or None, session=args.get("session"), at=time_of(args.get("at")))
-    composer = ContextComposer(context.stores, config, mode, context.encoder)
-    composed = composer.compose(ask, config.retrieval.max_tokens)
+    composed = ContextComposer(context.cache(), config, mode).compose(ask, config.retrieval.max_tokens)
     return {"context": composed.text, "meta": dict(composed.meta)}
 
 
@@ -137,12 +81,11 @@ class _Hook:
 
     def compose(self) -> Composed:
         config, mode = self._context.settings()
-        stores, usage, now = self._context.stores, self._context.usage, clock.SYSTEM.now()
+        cache, usage, now = self._context.cache(), self._context.usage, clock.SYSTEM.now()
         starts_afresh = not self._is_prompt and self._source != _RESUME
         if starts_afresh:
             usage.start_afresh(self._session, now)
-        scope = Scope(self._project)
-        last = ContinuityManager(stores, config.endless.continuity).as_of_last_event(scope).at
+        last = cache.continuity(self._project, config).at
         stamp = "" if last is None else iso(last)
         what = self._source if self._prompt is None else "prompt"
         self._key = digest("ask", mode, what, content_hash(self._prompt or ""), stamp)
@@ -162,10 +105,9 @@ class _Hook:
             ask = replace(ask, newer_than=self._last_of_session(), own_until=None)
         if budget_tokens < limits.INJECT_TOKENS_MIN:
             return Composed("", {}, NOTHING.tokens, ())
-        vector = VECTORS.get(self._context.encoder, self._prompt) if self._prompt and before is None else None
         self._again = before is not None
         only = None if before is None else before.ids
-        return ContextComposer(stores, config, mode, vector).compose(ask, budget_tokens, only)
+        return ContextComposer(cache, config, mode).compose(ask, budget_tokens, only)
 
     def remember(self, composed: Composed) -> None:
         if not composed.text or self._again:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headwater.query.project_cache import ProjectCache
 from headwater.query.retriever import ProgressiveRetriever
 from headwater.query.stores import Stores
 from headwater.schemas.answers import Scope
@@ -30,6 +31,7 @@ class Context:
         self.usage = Usage(home.usage_file)
         self._stores: Stores | None = None
         self._settings: tuple[object, Config, str] | None = None
+        self._cache: tuple[Config, ProjectCache] | None = None
 
     @property
     def stores(self) -> Stores:
@@ -46,6 +48,13 @@ class Context:
         if self._settings is None or self._settings[0] != seen:
             self._settings = (seen, self.home.config(), effective_mode(self.home))
         return self._settings[1:]
+
+    def cache(self) -> ProjectCache:
+        """Return what is kept in memory of the stores that are current, made anew when settings change."""
+        stores, config = self.stores, self.settings()[0]
+        if self._cache is None or self._cache[0] is not config or self._cache[1].stores is not stores:
+            self._cache = (config, ProjectCache(stores))
+        return self._cache[1]
 
     def retriever(self) -> ProgressiveRetriever:
         """Return a retriever over the stores with the encoder of this moment."""

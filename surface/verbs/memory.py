@@ -99,7 +99,7 @@ def context(
         **scope_args(project, all_projects=False),
     }
     with progress("reading"):
-        answer = client.ask(home, "preview", args, with_model=prompt is not None)
+        answer = client.ask(home, "preview", args)
     if as_json:
         show_json(answer)
     elif answer["context"]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from memory_rows import MemoryRows
+from memory_rows import PROJECT, MemoryRows
 
+from headwater.query.context import Ask, Composed, ContextComposer
+from headwater.query.project_cache import ProjectCache
 from headwater.query.stores import Stores
 from headwater.schemas.columns import EVENTS, events_to_arrow
+from headwater.schemas.config import Config
 from headwater.schemas.events import Event, FileOp, FileRef, Kind, ToolCall
 from headwater.storage.tables import LanceStore
 
@@ -115,3 +118,14 @@ def world(tmp_path: Path) -> World:
 def rows(world: World) -> MemoryRows:
     """Tables of memory in the world, which tests fill."""
     return MemoryRows(world.lance)
+
+
+@pytest.fixture
+def compose(world: World) -> Callable[..., Composed]:
+    """Compose with settings: `compose(mode, budget_tokens=..., only=..., **ask)`."""
+
+    def made(mode: str = "endless", budget_tokens: int = 1000, only: Any = None, **ask: Any) -> Composed:
+        composer = ContextComposer(ProjectCache(world.stores), Config(), mode)
+        return composer.compose(Ask(ask.pop("project", PROJECT), **ask), budget_tokens, only)
+
+    return made
