@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headwater.query.budget import estimate_tokens
 from headwater.query.scope import ids_where, one_of
 from headwater.query.timeline import check_ids
 from headwater.schemas.answers import Detail, DetailMetadata, Relations, Scope
-from headwater.schemas.text import estimate_tokens, has_code
+from headwater.schemas.text import has_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from headwater.query import details as details_module
 from headwater.query import format as format_module
 from headwater.query import search as search_module
 from headwater.query import timeline as timeline_module
+from headwater.query.budget import estimate_tokens
 from headwater.schemas.answers import SearchAnswer, SearchMeta
-from headwater.schemas.text import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,10 @@ class ProgressiveRetriever:
         meta = SearchMeta(
             total_matches=found.total_matches,
             expanded_count=0,
-            estimated_tokens=estimate_tokens(format_module.index_text(found.items)) if found.items else 0,
+            estimated_tokens=estimate_tokens(
+                format_module.index_text(found.items),
+                self._config.progressive_disclosure.token_budget.estimator,
+            ),
             expansion_reason=None,
         )
         return SearchAnswer(index=found.items, timeline=None, details=None, meta=meta)

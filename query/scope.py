@@ -31,9 +31,9 @@ def where(scope: Scope, *, files: bool = True) -> str | None:
     if scope.kinds:
         parts.append(one_of("kind", scope.kinds))
     if scope.since is not None:
-        parts.append(f"at >= {_time(scope.since)}")
+        parts.append(f"at >= {time_literal(scope.since)}")
     if scope.until is not None:
-        parts.append(f"at < {_time(scope.until)}")
+        parts.append(f"at < {time_literal(scope.until)}")
     if files and scope.file is not None:
         parts.append(_touches(scope.file))
     return " AND ".join(parts) or None
@@ -64,5 +64,6 @@ def _touches(path: str) -> str:
     return f"({' OR '.join(options)})"
 
 
-def _time(at: datetime) -> str:
+def time_literal(at: datetime) -> str:
+    """Return a time as a literal of a Lance filter."""
     return f"timestamp '{iso(at.astimezone(UTC))}'"

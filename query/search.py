@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,7 +19,7 @@ from headwater.schemas.events import ItemKind
 from headwater.schemas.text import cjk_runs, clean_text, code_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headwater.query.stores import QueryEncoder, Stores
 
@@ -32,10 +32,11 @@ _HYPHENATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best items of a search, best first, and how many candidates there were."""
+    """The best items of a search, best first, how many candidates there were, and the texts of the items by id."""
 
     items: tuple[IndexItem, ...]
     total_matches: int
+    contents: Mapping[str, str] = field(default_factory=dict)
 
 
 def search_index(
@@ -68,9 +69,9 @@ def find(stores: Stores, query: str, scope: Scope, top_k: int, encoder: QueryEnc
     text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
     fused = fusion.fuse(text_arm, fusion.vector_arm(vectors, limits.CANDIDATES))
     if exact:
-        fused = fusion.prefer_exact(fused, _exact_shares(rows, exact))
+        fused = fusion.prefer_exact(fused, exact_shares(rows, exact))
     best = fusion.ranked(fused.join(rows, on="id", how="inner"))
-    return Found(_items(stores, best.head(top_k), text), best.height)
+    return _items(stores, best.head(top_k), text, best.height)
 
 
 def exact_words(query: str) -> list[str]:
@@ -127,7 +128,7 @@ def _heads(
     return pl.concat(known).unique("id") if known else pl.DataFrame()
 
 
-def _exact_shares(rows: pl.DataFrame, exact: Sequence[str]) -> pl.DataFrame:
+def exact_shares(rows: pl.DataFrame, exact: Sequence[str]) -> pl.DataFrame:
     """Return `id` and the `share` of the exact words that stand in the row's identifiers and paths, whole."""
     patterns = [(word, re.compile(rf"(?<![\w$]){re.escape(word)}(?![\w$])")) for word in exact]
     shares = []
@@ -138,10 +139,10 @@ def _exact_shares(rows: pl.DataFrame, exact: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame({"id": rows.get_column("id"), "share": pl.Series(shares, dtype=pl.Float64)})
 
 
-def _items(stores: Stores, best: pl.DataFrame, text: str) -> tuple[IndexItem, ...]:
+def _items(stores: Stores, best: pl.DataFrame, text: str, total: int) -> Found:
     texts = stores.events.by_ids(best.get_column("id").to_list(), ["id", "content", "tool"])
     rows = {row["id"]: row for row in texts.iter_rows(named=True)}
-    return tuple(
+    items = tuple(
         IndexItem(
             id=row["id"],
             summary=summary(
@@ -156,6 +157,7 @@ def _items(stores: Stores, best: pl.DataFrame, text: str) -> tuple[IndexItem, ..
         for row in best.iter_rows(named=True)
         if row["id"] in rows  # forgotten between the two reads
     )
+    return Found(items, total, {id_: row["content"] for id_, row in rows.items()})
 
 
 def label(kind: str, tool: dict[str, object] | None) -> str:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.schemas.columns import EVENTS
 from headwater.storage.tables import LanceStore, LanceTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
+    from headwater.schemas.columns import TableDef
     from headwater.storage.home import Current, Home
 
 
 class VectorSource(Protocol):
     """Where vectors are: what a query needs of `headwater.storage.vectors.VectorStore`."""
 
-    def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
-        """Return the nearest items of one embedding version, best chunk of each.
+    def nearest(
+        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Return the nearest items of one embedding version, best chunk of each; of some item kinds or of all.
 
         Columns: item_kind, item_id, content, _distance (cosine), and more.
         """
@@ -47,6 +52,8 @@ class Stores:
     events: LanceTable
     vectors: VectorSource | None
     embedding_version: str | None
+    lance: LanceStore | None = None
+    _tables: dict[str, LanceTable] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def open(cls, home: Home) -> Stores:
@@ -54,9 +61,20 @@ class Stores:
         from headwater.storage.vectors import VectorStore
 
         current = home.current()
-        events = LanceStore(home.root / "lance" / current.generation).open(EVENTS, create=False)
+        lance = LanceStore(home.root / "lance" / current.generation)
+        events = lance.open(EVENTS, create=False)
         vectors: VectorSource = VectorStore(home)
-        return cls(home, current, events, vectors, current.embedding_version)
+        return cls(home, current, events, vectors, current.embedding_version, lance)
+
+    def table(self, definition: TableDef) -> LanceTable:
+        """Return a table of the same generation; one that does not exist yet reads as empty."""
+        if definition.name == EVENTS.name:
+            return self.events
+        found = self._tables.get(definition.name)
+        if found is None:
+            assert self.lance is not None, "stores without a folder have events alone"
+            found = self._tables[definition.name] = self.lance.open(definition, create=False)
+        return found
 
     def refreshed(self) -> Stores:
         """Return these stores, or new ones when generation or embedding version were switched meanwhile."""

@@ -224,3 +224,31 @@ assert PROJECT_FORGET_S > THREAD_OPEN_S  # else work would go on in a thread tha
 DECISIONS_LOOK_S = (
     0.5  # how often the control journal is looked at: who asks waits a moment, and a look is a stat
 )
+INJECT_CHARS = 9_500  # of what a hook brings in: agents replace a text of more than 10,000 by a short preview
+MEMORIES_TOP_K = 5  # memories of one search unless asked for otherwise (the seeds' default)
+CONTINUITY_WINDOW_S = 3600.0  # of the log whose mean is the score of a project (the seeds' hour)
+CONTINUITY_ROWS = 1_000  # of the log shown at once: weeks of one project
+ACTIVE_ITEMS = 20  # topics, files and entities named of a working set
+USAGE_KEEP_S = 30 * 86_400.0  # what was brought into a session is remembered so long: nobody resumes later
+BACKFILL_S = (
+    7 * 86_400.0
+)  # enabling endless mode consolidates projects that had an event within it (the seeds' week)
+INJECT_ACTIVE = 10  # events of the working set told at once (the seeds' number)
+INJECT_MEMORIES = 3  # memories told at once (the seeds' number)
+INJECT_SESSIONS = 2  # session summaries told at once: of older ones the memories tell more
+INJECT_LINE_CHARS = 160  # of one event: two lines of a terminal say what it was
+INJECT_TERMS = 6  # terms of a prompt that make it whole: who asks at length is answered on some
+INJECT_MEMORY_SHARE = (
+    0.4  # of their weight that a memory must name: of 240 questions' memories 65 % were right
+)
+INJECT_NEAR_BEST = 0.7  # of the best memory's share that others need to be told beside it
+INJECT_PRIOR = 20  # memories that a small project is taken to have more: its words would else all be common
+INJECT_MEMORIES_HELD = (
+    2_000  # newest memories of a project that a prompt is compared with: some years of work
+)
+INJECT_KEPT = 64  # tables of projects kept in memory: nobody works in more than a dozen at once
+INJECT_EVENT_SHARE = 0.5  # of their number that one event must name, beside a good score: one line says less
+INJECT_LOOK = 20  # rows of a search that are looked at: most are weak, told already, or the session's own
+INJECT_SESSION_TOKENS = 6_000  # told to one session until its context is emptied: 3 % of a window of 200,000
+INJECT_TOKENS_MIN = 100  # of a budget worth beginning with: frame and one line
+INJECT_ANSWER_S = 0.24  # an answer that comes later finds no hook any more, and nobody was told anything

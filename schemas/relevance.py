@@ -79,19 +79,13 @@ class Scorer:
         config = self._config
         recency = recency_at(at, self._now, config.half_life_hours)
         value = KIND_VALUE[kind]
-        score = config.recency_weight * recency + config.kind_weight * value
-        total = config.recency_weight + config.kind_weight
         compared, shared = 0, 0.0
         for own, there in zip(groups, self._groups, strict=True):
             if own and there:
                 compared += 1
                 shared += len(own & there) / min(len(own), len(there))
-        if not compared:
-            return Relevance(_in_bounds(score / total if total else 0.0), recency, None, value)
-        mean = shared / compared
-        score += config.overlap_weight * mean
-        total += config.overlap_weight
-        return Relevance(_in_bounds(score / total if total else 0.0), recency, mean, value)
+        mean = shared / compared if compared else None
+        return Relevance(combine(recency, mean, value, config), recency, mean, value)
 
 
 def relevance(
@@ -107,8 +101,16 @@ def relevance(
     return Scorer(current, now, config).of(kind, groups_of(features), at)
 
 
-def _in_bounds(score: float) -> float:
-    return min(1.0, max(0.0, score))
+def combine(
+    recency: float, overlap: float | None, kind_value: float, config: RelevanceConfig = DEFAULT
+) -> float:
+    """Return the score of its parts; overlap None is left out and the other weights rescaled."""
+    score = config.recency_weight * recency + config.kind_weight * kind_value
+    total = config.recency_weight + config.kind_weight
+    if overlap is not None:
+        score += config.overlap_weight * overlap
+        total += config.overlap_weight
+    return min(1.0, max(0.0, score / total)) if total else 0.0
 
 
 def recency_at(at: datetime, now: datetime, half_life_hours: float = limits.RELEVANCE_HALF_LIFE_H) -> float:

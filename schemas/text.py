@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 
@@ -22,8 +21,6 @@ _SPACE = re.compile(r"\s+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ZWJ = "\u200d"
 _MARKS = frozenset({"Mn", "Mc", "Me"})
-_LETTERS = re.compile(r"[A-Za-z0-9\s]+")
-_SIGNS = re.compile(r"[!-/:-@\[-`{-~]+")
 _CODE_LINE = re.compile(
     r"^[ \t]*+(?:(?:def|class|import|from|function|const|let|var|return|public|private|async|fn|func|struct|if|for)"
     r"\b.*[:;{(=]"
@@ -88,19 +85,6 @@ def _splits_flag(text: str, index: int) -> bool:
     while start > 0 and "\U0001f1e6" <= text[start - 1] <= "\U0001f1ff":
         start -= 1
     return (index - start) % 2 == 1 and "\U0001f1e6" <= text[index] <= "\U0001f1ff"
-
-
-def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a language model counts in the text; 0 for none.
-
-    By script: CJK and Hangul 1.1 a character; other letters that are not ASCII 0.5; ASCII letters, digits and space
-    1/4; signs 2/3, which makes code denser (about 3 characters a token) than prose (about 4).
-    """
-    cjk = sum(map(len, _CJK_RUN.findall(text)))
-    letters = sum(map(len, _LETTERS.findall(text)))
-    signs = sum(map(len, _SIGNS.findall(text)))
-    rest = len(text) - cjk - letters - signs
-    return math.ceil(1.1 * cjk + letters / 4 + signs * 2 / 3 + rest / 2)
 
 
 def has_code(text: str) -> bool:

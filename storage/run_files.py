@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 SUPERVISOR_LOCK = "up.lock"
 INGEST_LOCK = "ingest.lock"
 SERVER_LOCK = "server.lock"
+SERVER_ADDRESS = (
+    "server.path"  # where the socket is, when its path in run/ would be too long; mirrored in the hook
+)
 INGEST_STATE = "ingest.json"
 HANDOVER_LOCK = (
     "handover.lock"  # held by who wants a running ingest flow to let go of the tables for a moment

@@ -145,13 +145,19 @@ class VectorStore:
 
     # --- reading ---
 
-    def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
-        """Return the `limit` nearest items of a version over all item kinds, nearest first, each by its best chunk.
+    def nearest(
+        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Return the `limit` nearest items of a version, nearest first, each by its best chunk.
+
+        `kinds`: of these item kinds; None: of all.
 
         The filter comes before the choice of the nearest. Columns: item_kind, item_id, chunk_n, content, project,
         session_id, agent, kind, at, _distance (cosine, 0 to 2).
         """
-        found = [self._best_chunks(self._table(kind, version), vector, where, limit) for kind in ItemKind]
+        found = [
+            self._best_chunks(self._table(kind, version), vector, where, limit) for kind in kinds or ItemKind
+        ]
         return pl.concat(found).sort("_distance", "item_kind", "item_id").head(limit)
 
     def item_ids(self, version: str) -> pl.DataFrame:

@@ -77,24 +77,24 @@ def _user_folder(env: "Mapping[str, str]") -> str:
 
 def record(
     home: str, agent: str, stdin: "BinaryIO | None", env: "Mapping[str, str]", received_at_ns: int
-) -> bool:
-    """Append the event on `stdin` to the journal; return False when there was nothing to record.
+) -> "dict[str, Any] | None":
+    """Append the event on `stdin` to the journal; return its envelope, None when there was nothing to record.
 
     Raises whatever stood in the way: the caller counts it.
     """
     from headwater.surface import guards  # importers have guards of their own
 
     if guards.disabled(env):
-        return False
+        return None
     raw = read_event(stdin)
     if not raw.strip() or guards.paused(home, received_at_ns):
-        return False
+        return None
     payload = parse_event(raw)
     cwd = payload.get("cwd") if isinstance(payload, dict) else None
     own = env.get("CLAUDE_PROJECT_DIR", "") if agent == "claude-code" else ""
     project_dir = own or (cwd if isinstance(cwd, str) else "")
     if guards.inside(home, cwd if isinstance(cwd, str) and cwd else project_dir) or guards.own_call(payload):
-        return False
+        return None
     try:
         envelope = build_envelope(
             payload, agent=agent, received_at_ns=received_at_ns, project_dir=project_dir
@@ -106,7 +106,7 @@ def record(
     name = journal_name(agent, session if isinstance(session, str) and session else "unknown")
     path = os.path.join(home, "journal", name)
     append_line(path, encode_line(envelope))
-    return True
+    return envelope
 
 
 def read_event(stdin: "BinaryIO | None") -> bytes:

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 VERBS = {
     "archive": ("history", "archive"),
     "backup": ("keeping", "backup"),
+    "context": ("memory", "context"),
+    "continuity": ("memory", "continuity"),
     "demo": ("demo", "demo"),
     "doctor": ("doctor", "doctor"),
     "down": ("lifecycle", "down"),
+    "endless": ("endless", "endless"),
     "export": ("keeping", "export"),
     "hook": ("capture", "hook"),
     "ingest": ("ingest", "ingest"),
     "install": ("capture", "install"),
+    "memories": ("memory", "memories"),
     "migrate": ("keeping", "migrate"),
     "models": ("models", "models"),
     "reprocess": ("history", "reprocess"),
@@ -40,6 +44,7 @@ VERBS = {
     "vector-reconcile": ("vectors", "vector_reconcile"),
     "vector-status": ("vectors", "vector_status"),
     "vector-worker": ("vectors", "vector_worker"),
+    "working-set": ("memory", "working_set"),
 }
 
 

@@ -1,7 +1,8 @@
 """The capture hook: one event of a coding agent on stdin becomes one journal line.
 
 Run as `python -I -S <this file> --home HOME --agent NAME`, once per event, in whatever folder the user works in. It
-always exits with 0, writes nothing to stdout, and reads nothing but the standard library and its neighbours here: as a
+always exits with 0, writes nothing to stdout but the context that a running server has for the start of a session or a
+prompt, and reads nothing but the standard library and its neighbours here: as a
 program it names its own folder as the package `headwater.surface` and nothing else, so no module of the user's folder
 is ever run, and the neighbours come from the byte-code cache (compiling them took longer than all their work).
 
@@ -37,7 +38,9 @@ if __name__ != "__main__":
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import BinaryIO, NoReturn
+    from typing import Any, BinaryIO, NoReturn
+
+_ASKING = ("SessionStart", "UserPromptSubmit")
 
 __all__ = [
     "CLIP_CHARS",
@@ -72,12 +75,27 @@ def main(argv: "Sequence[str]", stdin: "BinaryIO | None", env: "Mapping[str, str
 
         options = capture.parse_arguments(argv)
         home = options.home or capture.home_from_env(env)
-        capture.record(home, options.agent, stdin, env, received_at_ns)
-        # An answer with context for SessionStart and UserPromptSubmit belongs here: after the record, so that a slow
-        # server can never cost an event.
+        envelope = capture.record(home, options.agent, stdin, env, received_at_ns)
+        if envelope is not None:
+            _tell(home, envelope)  # after the record, so that a slow server can never cost an event
     except BaseException as error:  # noqa: BLE001 - a hook that fails stops the agent's work
         _report(home, error)
     return 0
+
+
+def _tell(home: str, envelope: "dict[str, Any]") -> None:
+    """Hand context to the agent when the server has some in time; else all goes on as if we were not there."""
+    payload = envelope["payload"]
+    if not isinstance(payload, dict) or payload.get("hook_event_name") not in _ASKING:
+        return
+    try:
+        from headwater.surface import asking  # few events ask
+
+        line = asking.context_line(home, envelope, time.monotonic) if asking.wants_context(envelope) else b""
+        while line:
+            line = line[os.write(1, line) :]
+    except Exception:  # noqa: BLE001 - the event is recorded; whatever became of the question, a hook says nothing of it
+        return
 
 
 def _report(home: str, error: BaseException) -> None:

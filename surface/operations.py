@@ -8,52 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headwater.query import format as formats
-from headwater.query.retriever import ProgressiveRetriever
-from headwater.query.stores import Stores
-from headwater.schemas.answers import Scope
 from headwater.schemas.errors import InputError
-from headwater.storage.tables import quote
 from headwater.surface import status
+from headwater.surface.injection import INJECTION_OPERATIONS
+from headwater.surface.memory_operations import MEMORY_OPERATIONS
+from headwater.surface.request_context import Context, scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from headwater.storage.embedder import Encoder
-    from headwater.storage.home import Home
-
-
-class Context:
-    """Open stores of a home, and the encoder once it is loaded (None: keyword search only)."""
-
-    def __init__(self, home: Home) -> None:
-        """Tables are opened at their first use."""
-        self.home = home
-        self.encoder: Encoder | None = None
-        self.model_error: str | None = None
-        self._stores: Stores | None = None
-
-    @property
-    def stores(self) -> Stores:
-        """The tables that are current now."""
-        self._stores = Stores.open(self.home) if self._stores is None else self._stores.refreshed()
-        return self._stores
-
-    def retriever(self) -> ProgressiveRetriever:
-        """Return a retriever over the stores with the encoder of this moment."""
-        return ProgressiveRetriever(self.stores, self.encoder, self.home.config())
-
-
-def scope_of(context: Context, args: dict[str, Any]) -> Scope:
-    """Return the scope of a request: `project` named, `all_projects`, or the folder's project when it is known.
-
-    A folder whose project has no events gives all projects: somebody asks from elsewhere.
-    """
-    project = args.get("project")
-    if project is None and not args.get("all_projects"):
-        here = args.get("here")
-        known = isinstance(here, str) and context.stores.events.count(f"project = {quote(here)}") > 0
-        project = here if known else None
-    return Scope(project=project)
+__all__ = ["OPERATIONS", "Context", "scope_of"]
 
 
 def search(context: Context, args: dict[str, Any]) -> dict[str, Any]:
@@ -126,4 +90,6 @@ OPERATIONS: dict[str, Callable[[Context, dict[str, Any]], dict[str, Any]]] = {
     "search": search,
     "timeline": timeline,
     "details": details,
+    **MEMORY_OPERATIONS,
+    **INJECTION_OPERATIONS,
 }

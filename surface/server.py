@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import limits
 from headwater.schemas.errors import HeadwaterError, InputError, StoreError
+from headwater.storage.home import replace_file
 from headwater.storage.locks import hold_lock
-from headwater.storage.run_files import SERVER_LOCK
+from headwater.storage.run_files import SERVER_ADDRESS, SERVER_LOCK
 from headwater.surface.embedding import EmbedLoop
 from headwater.surface.operations import OPERATIONS, Context
 from headwater.surface.workers import LOG
@@ -26,13 +27,33 @@ def serve(home: Home, stop: threading.Event) -> None:
         context = Context(home)
         loop = EmbedLoop(home, context, stop)
         with _bind(home, context) as server:
+            say_address(home)
             loop.start()
+            threading.Thread(target=_warm_up, args=(context,), name="warm-up", daemon=True).start()
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
             thread.start()
             stop.wait()
             server.shutdown()
             loop.join()
         home.socket.unlink(missing_ok=True)
+        (home.run / SERVER_ADDRESS).unlink(missing_ok=True)
+
+
+def say_address(home: Home) -> None:
+    """Write where the socket is when it is not in `run/`, for hooks: they cannot work it out. Raises HomeError."""
+    path = home.run / SERVER_ADDRESS
+    if home.socket.parent == home.run:
+        path.unlink(missing_ok=True)
+    else:
+        replace_file(path, str(home.socket).encode())
+
+
+def _warm_up(context: Context) -> None:
+    """Load libraries and open tables before the first hook asks: it waits a quarter of a second at most."""
+    try:
+        OPERATIONS["preview"](context, {"project": "/", "prompt": "warm up the tables"})
+    except HeadwaterError as error:
+        LOG.warning("the tables cannot be read yet: %s", error)
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

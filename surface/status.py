@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.schemas import control
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.events import Fate
+from headwater.schemas.memory_columns import MEMORIES
 from headwater.storage import journal
 from headwater.storage.control import ControlJournal
 from headwater.storage.known_ids import KnownIds
@@ -32,7 +33,7 @@ def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
         "sessions": rows.select("agent", "session_id").n_unique() if rows.height else 0,
         "projects": rows["project"].n_unique() if rows.height else 0,
         "vectors": 0 if version is None else VectorStore(home).count_items(version),
-        "memories": 0,
+        "memories": stores.table(MEMORIES).count(),
     }
 
 

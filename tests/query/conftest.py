@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from memory_rows import PROJECT, MemoryRows
 
+from headwater.query.context import Ask, Composed, ContextComposer
+from headwater.query.project_cache import ProjectCache
 from headwater.query.stores import Stores
 from headwater.schemas.columns import EVENTS, events_to_arrow
+from headwater.schemas.config import Config
 from headwater.schemas.events import Event, FileOp, FileRef, Kind, ToolCall
 from headwater.storage.tables import LanceStore
 
@@ -26,7 +31,9 @@ class FakeVectors:
     versions: list[str] = field(default_factory=list)
     kind: str = "entry"
 
-    def nearest(self, version: str, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
+    def nearest(
+        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+    ) -> pl.DataFrame:
         """The nearest points, whatever the filter."""
         self.filters.append(where)
         self.versions.append(version)
@@ -39,6 +46,7 @@ class FakeVectors:
                 "_distance": 1 - float(np.dot(vector, point)),
             }
             for key, point in self.points.items()
+            if kinds is None or self.kind in kinds
         ]
         schema = {
             "item_kind": pl.String,
@@ -67,10 +75,11 @@ class World:
     """A small events table that tests fill, and the stores over it."""
 
     def __init__(self, folder: Path) -> None:
-        self.events = LanceStore(folder).open(EVENTS)
+        self.lance = LanceStore(folder)
+        self.events = self.lance.open(EVENTS)
         self.vectors = FakeVectors()
         self.encoder = FakeEncoder()
-        self.stores = Stores(None, None, self.events, self.vectors, self.encoder.version)
+        self.stores = Stores(None, None, self.events, self.vectors, self.encoder.version, self.lance)
 
     def add(self, *events: Event) -> None:
         """Write events."""
@@ -103,3 +112,20 @@ class World:
 def world(tmp_path: Path) -> World:
     """An empty world."""
     return World(tmp_path / "t")
+
+
+@pytest.fixture
+def rows(world: World) -> MemoryRows:
+    """Tables of memory in the world, which tests fill."""
+    return MemoryRows(world.lance)
+
+
+@pytest.fixture
+def compose(world: World) -> Callable[..., Composed]:
+    """Compose with settings: `compose(mode, budget_tokens=..., only=..., **ask)`."""
+
+    def made(mode: str = "endless", budget_tokens: int = 1000, only: Any = None, **ask: Any) -> Composed:
+        composer = ContextComposer(ProjectCache(world.stores), Config(), mode)
+        return composer.compose(Ask(ask.pop("project", PROJECT), **ask), budget_tokens, only)
+
+    return made

@@ -10,32 +10,9 @@ from headwater.schemas.text import (
     clean_text,
     code_words,
     cut,
-    estimate_tokens,
     has_code,
     one_line,
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "least", "most"),
-    [
-        ("", 0, 0),
-        ("x", 1, 1),
-        ("The quick brown fox jumps over the lazy dog and runs away from it.", 13, 20),
-        ("검색이 실패하는 이유를 찾아서 고쳐 주세요", 17, 24),
-        ("検索が失敗する理由を調べてください", 15, 20),
-        ("审批流程已经完成，请检查", 11, 14),
-        ("for (let i = 0; i < n; i++) { total += rows[i].size; }", 17, 32),
-    ],
-)
-def test_tokens_by_script(text: str, least: int, most: int) -> None:
-    """The estimate lies near what tokenizers of language models count, for prose, code and CJK."""
-    assert least <= estimate_tokens(text) <= most
-
-
-def test_code_is_denser_than_prose() -> None:
-    """The same number of characters is more tokens as code than as prose."""
-    assert estimate_tokens("a[i] = f(x, y) + {z}") > estimate_tokens("an even longer words")
 
 
 @pytest.mark.parametrize(
