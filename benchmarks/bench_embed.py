@@ -13,9 +13,10 @@ from common import arguments, story_lines, write_result
 from headwater.flows.embed_run import run_embed
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.schemas.columns import EVENTS
+from headwater.storage.active import active_version
 from headwater.storage.embedder import load
 from headwater.storage.home import Home
-from headwater.storage.models import active_version, resolve
+from headwater.storage.models import resolve
 from headwater.storage.tables import LanceStore
 from headwater.surface.console import Progress
 from headwater.surface.importers.ingest import append_paths

@@ -25,7 +25,7 @@ from headwater.storage.log_register import Clearing
 from headwater.storage.tables import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from headwater.schemas.clock import Clock
@@ -295,12 +295,15 @@ class Settler:
         table: LanceTable,
         known: KnownIds,
         outbox: VectorOutbox,
-        embedding_version: str | None,
+        embedding_version: str | Callable[[], str | None] | None,
         quarantine: Path,
         *,
         clock: Clock = clock_module.SYSTEM,
     ) -> None:
-        """`embedding_version` None: no model can be used now; the missing jobs are found when one can."""
+        """`embedding_version` None: no model can be used now; the missing jobs are found when one can.
+
+        As a function it is asked for each batch: the version may be switched while the flow runs.
+        """
         self._table = table
         self._known = known
         self._outbox = outbox
@@ -311,8 +314,9 @@ class Settler:
     def enqueue(self, batches: Sequence[Written]) -> None:
         """Ask for vectors of new and changed texts, record the fates, look after the table. Durable when it returns."""
         for written in batches:
-            if self._version is not None:
-                self._outbox.enqueue_batch(vector_requests(written.events, self._version))
+            version = self.embedding_version()
+            if version is not None:
+                self._outbox.enqueue_batch(vector_requests(written.events, version))
             if written.gone:
                 self._outbox.remove(ItemKind.ENTRY, written.gone)
                 self._outbox.ask_to_reconcile()  # their vectors go as well
@@ -321,6 +325,10 @@ class Settler:
             fault_point("ingest.settled")
         if batches:
             self._table.maintain(self._clock.now())
+
+    def embedding_version(self) -> str | None:
+        """Return the version that items get vectors of now; None: none for now."""
+        return self._version() if callable(self._version) else self._version
 
     def record_dropped(self, items: Sequence[Draft | Dropped]) -> None:
         """Record noise, and write quarantined lines to their file. A crash between the two may repeat a line there."""

@@ -177,7 +177,7 @@ def run_generation(
             archive=Archive(home.archive),
             is_settled=lambda segment: _is_settled(known, segment),
         )
-        settler = Settler(table, known, outbox, options.embedding_version, quarantine, clock=options.clock)
+        settler = Settler(table, known, outbox, _version_of(home, options), quarantine, clock=options.clock)
         watcher = Watcher(home.journal)
         if not options.until_idle:  # a bounded run looks at every file once and ends: nobody has to wake it
             stack.callback(watcher.close)
@@ -240,6 +240,13 @@ def _begin(recovery: Path) -> bool:
     is_clean = mark.exists()
     mark.unlink(missing_ok=True)
     return is_clean
+
+
+def _version_of(home: Home, options: IngestOptions) -> str | Callable[[], str | None] | None:
+    """Return the version for new jobs; a flow that goes on until it is stopped follows a switch to another one."""
+    if options.until_idle or options.embedding_version is None:
+        return options.embedding_version
+    return lambda: home.current().embedding_version or options.embedding_version
 
 
 def _is_settled(known: KnownIds, segment: Segment) -> bool:

@@ -57,7 +57,7 @@ def enqueue_missing(
             VectorStore(home).mend(embedding_version)
     requests = missing_requests(home, embedding_version)
     count = sum(outbox.enqueue_batch(requests, lost=True)) if requests else 0
-    outbox.note_compared()
+    outbox.note_compared(embedding_version)
     return count
 
 

@@ -68,7 +68,7 @@ def reconcile(
         orphans = orphaned_vectors(home, embedding_version).height
         deleted = delete_orphans(home, outbox, embedding_version) if is_worker else 0
         if orphans and not dry_run and not is_worker:
-            outbox.ask_to_reconcile()
+            outbox.ask_to_reconcile(embedding_version)
     finally:
         own.release()
     left = [job.retry_count + 1 for job in outbox.failed_jobs(limit=-1) if job.retry_count >= retries_max]
@@ -93,5 +93,5 @@ def delete_orphans(home: Home, outbox: VectorOutbox, embedding_version: str) -> 
         item_ids = rows.get_column("item_id").to_list()
         store.delete_items(str(kind), item_ids, embedding_version)
         outbox.remove(ItemKind(str(kind)), item_ids)
-    outbox.note_compared(both_ways=True)
+    outbox.note_compared(embedding_version, both_ways=True)
     return found.height

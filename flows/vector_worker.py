@@ -81,7 +81,7 @@ class VectorWorker:
         Vector tables that cannot be read are moved aside first.
         """
         with self._locked():
-            if self._outbox.is_asked_to_reconcile():
+            if self._outbox.is_asked_to_reconcile(self._encoder.version):
                 delete_orphans(self._home, self._outbox, self._encoder.version)
             return enqueue_missing(self._home, self._outbox, self._encoder.version, is_worker=True)
 
@@ -116,7 +116,8 @@ class VectorWorker:
         return nullcontext() if self._lock.is_mine else self._lock
 
     def _is_to_compare(self) -> bool:
-        return not self._outbox.was_compared() or self._outbox.is_asked_to_reconcile()
+        version = self._encoder.version
+        return not self._outbox.was_compared(version) or self._outbox.is_asked_to_reconcile(version)
 
     def _clean(self) -> None:
         """Remove old done jobs now and then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.schemas.columns import EVENTS
@@ -81,6 +81,10 @@ class Stores:
         if self.home is None or self.home.current() == self.current:
             return self
         return Stores.open(self.home)
+
+    def of_version(self, embedding_version: str) -> Stores:
+        """Return these stores with the vectors of one embedding version and of no other, current or not."""
+        return replace(self, embedding_version=embedding_version)
 
     def can_compare(self, encoder: QueryEncoder | None) -> bool:
         """Return whether a query's vector from this encoder may be compared with the current vectors."""

@@ -79,6 +79,10 @@ OUTAGE_WAIT_S = (
 DISK_PROBE_BYTES = (
     64 * 1024
 )  # written to see whether the disk takes anything: more than a small file hides in
+REEMBED_COMPARE_S = 10.0  # of work between two looks for what came in: the newest is to come first
+REEMBED_TELL_S = 3.0  # of work between two words about how far it is
+PROBE_PROMPTS = 50  # stored prompts over which two embedding versions are compared: a second's work
+PROBE_NEIGHBOURS = 10  # of each that are compared: what a search shows
 EMBED_WAIT_S = (
     120.0  # without any job moving while another worker is waited for: the longest wait of a job is 30 s
 )
@@ -88,6 +92,7 @@ ENCODE_TOKENS_MAX = 8_192  # padded tokens of one encode call: more is not faste
 EMBED_CLAIM_S = 2.0  # aim of one claim's work: a stop waits for it, and a commit of its vectors is 1 % of it
 EMBED_CLAIM_FIRST = 8  # jobs of the first claim, before the speed of this machine is known
 EMBED_ERRORS_KEPT = 100  # of one run's report: a broken model fails every job with the same text
+HUB_CONNECT_S = 3.0  # to see whether the model hub can be reached: an answer within a second is usual
 MODEL_MADE_S = 120.0  # another process that makes the same model is waited for: it takes about 5 s
 CHUNKS_TOOL = 2  # head and tail of a tool's text: the middle is output
 CHUNKS_ITEM = 16  # of any other item
@@ -148,8 +153,12 @@ GENERATIONS_KEPT = 1  # old ones after a switch: to go back when the new one dis
 DISK_FREE_BYTES = 500 * 1000 * 1000  # less is an alarm: tables need room to be compacted
 LAG_BYTES = 1024 * 1024  # of unread journal worth a word: more than a busy minute
 
+SCRIPT_EVENTS = 500  # newest prompts and answers whose script is looked at: more would only take time
+OTHER_SCRIPT_SHARE = 0.1  # of their letters; above, a model for English misses what people ask for
+
 # --- processes ---
 LOCK_TRIES = 6  # of a lock that looks held: it may only be looked at, which takes microseconds
+CURRENT_WAIT_S = 10.0  # for another process that renames CURRENT: that takes milliseconds
 LOCK_WAIT_S = 0.1  # between two looks of somebody who waits for a lock: nobody notices a tenth of a second
 LOCK_PAUSE_S = 0.01  # between them: a lock that is really held is reported after 50 ms
 SOCKET_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS and 108 on Linux

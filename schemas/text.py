@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+
+from headwater.schemas import limits
 
 # Hangul, Hiragana, Katakana (full and half width), Han with its extensions, compatibility forms and iteration marks
 _CJK = (
@@ -16,6 +19,10 @@ _WORD = re.compile(r"[A-Za-z0-9_$]+(?:(?:::|[./:@#\\-])[A-Za-z0-9_$]+)*")
 # what makes a word an identifier, path, dotted name or flag: a joint, or a capital or digit inside
 _CODE_SIGN = re.compile(
     r"[./:@#\\-]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z][0-9]|[0-9][A-Za-z]|[A-Za-z0-9]_|_[A-Za-z0-9]"
+)
+_LETTER = re.compile(r"[^\W\d_]+")
+_LATIN = re.compile(
+    "[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a]+"
 )
 _SPACE = re.compile(r"\s+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -35,6 +42,16 @@ def cjk_runs(text: str) -> str:
     Composed (NFKC), so that half-width and decomposed writing of a word meet its usual one.
     """
     return " ".join(dict.fromkeys(unicodedata.normalize("NFKC", run) for run in _CJK_RUN.findall(text)))
+
+
+def other_script_share(texts: Iterable[str]) -> float:
+    """Return which share of the letters of some texts, in [0, 1], are of another script than Latin; 0 without any."""
+    letters = others = 0
+    for text in texts:
+        found = "".join(_LETTER.findall(text[: limits.FEATURE_CHARS]))
+        letters += len(found)
+        others += len(_LATIN.sub("", found))
+    return others / letters if letters else 0.0
 
 
 def code_words(text: str) -> str:

@@ -14,6 +14,7 @@ from headwater.schemas import limits
 from headwater.schemas.errors import HeadwaterError, ModelError
 from headwater.schemas.text import clean_text
 from headwater.storage.hash_encoder import HashEncoder
+from headwater.storage.model_files import is_static, modules_of
 from headwater.storage.models import version_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from headwater.storage.models import ModelSpec
 
 _TOKENS_FIRST = 256  # padded tokens of the first encode call: one full chunk on any machine
+_DOCUMENT = (
+    "document",
+    "passage",
+    "corpus",
+)  # the first of these is put before a document, as the library does
 _NEWEST = 0.3  # weight of the newest call in the measured speed: a busy moment does not decide alone
 
 
@@ -77,14 +83,13 @@ def load(spec: ModelSpec, clock: Clock = clock_module.SYSTEM) -> Encoder:
     _set_environment()
     try:
         import torch
-        from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
         quiet: Any = logging
         quiet.disable_progress_bar()
         quiet.set_verbosity_error()
         torch.set_num_threads(1)  # one thread for documents, so that the others of the machine stay free
-        model: Any = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True)
+        model: Any = _model(spec, spec.folder)
         encoder = SentenceTransformerEncoder(spec, model, _spans_tokenizer(spec.folder, model), clock)
         encoder.encode_query("ready")
     except HeadwaterError:
@@ -113,10 +118,12 @@ class SentenceTransformerEncoder:
         self._model = model
         self._clock = clock
         self._pace = BatchPace()
+        self._is_static = spec.folder is not None and is_static(spec.folder)
         self._spans = spans_tokenizer
         self._spans.no_truncation()
         self._spans.no_padding()
-        prompt = dict(spec.prompts).get("document", "")
+        prompts = dict(spec.prompts)
+        prompt = next((prompts[name] for name in _DOCUMENT if name in prompts), "")
         special: int = self._spans.num_special_tokens_to_add(False)
         self._around = special + (len(self._spans.encode(prompt, add_special_tokens=False)) if prompt else 0)
         self._tokenising = threading.Lock()
@@ -195,7 +202,9 @@ class SentenceTransformerEncoder:
             found = encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
         except Exception as error:
             raise self._failed(f"vectors of {len(texts)} texts", error) from error
-        vectors = np.asarray(found, dtype=np.float32)
+        vectors = np.array(found, dtype=np.float32)
+        if self._is_static:
+            vectors[~vectors.any(axis=1), 0] = 1.0  # a text without a word it knows has a place of its own
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or not norms.all():
             raise ModelError(
@@ -248,11 +257,27 @@ def _set_environment() -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
+def _model(spec: ModelSpec, folder: Path) -> Any:
+    """Return the loaded model, with its prompts, computing in the type that its version says."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    if is_static(folder) and not (folder / "modules.json").is_file():
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+        model: Any = SentenceTransformer(modules=[StaticEmbedding.load(str(folder))], device="cpu")
+    else:
+        model = SentenceTransformer(
+            str(folder), device="cpu", local_files_only=True, prompts=dict(spec.prompts) or None
+        )
+    return model.to(torch.bfloat16) if spec.dtype == "bfloat16" else model
+
+
 def _spans_tokenizer(folder: Path, model: Any) -> Any:
     """Return a second tokenizer like the model's: from its file, else from a copy of the loaded one."""
     from tokenizers import Tokenizer
 
-    file = folder / "tokenizer.json"
+    file = folder / modules_of(folder)[0]["path"] / "tokenizer.json"
     if file.is_file():
         return Tokenizer.from_file(str(file))
     loaded = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)

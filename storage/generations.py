@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from headwater.schemas.errors import InputError, StoreError
-from headwater.storage.home import Current, replace_file
+from headwater.storage.home import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,7 @@ def begin(home: Home, plan: dict[str, Any]) -> tuple[Home, bool]:
 
 def switch(home: Home, name: str) -> None:
     """Make a generation current: one rename. The caller holds INGEST_LOCK. Raises HomeError, StoreError."""
-    home.set_current(Current(name, home.current().embedding_version))
+    home.change_current(generation=name)
     try:
         (home.at(name).lance / MARKER).unlink(missing_ok=True)
     except OSError as error:

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from headwater.schemas import config as config_module
 from headwater.schemas import limits
 from headwater.schemas.errors import HomeError
 from headwater.schemas.ids import digest
+from headwater.storage.locks import wait_for_lock
 
 if TYPE_CHECKING:
     from headwater.schemas.config import Config
@@ -26,15 +27,21 @@ FORMAT_VERSION = 1
 FIRST_GENERATION = "gen-1"
 _GENERATION = re.compile(r"gen-[0-9A-Za-z_-]+")
 _FAILURES_FILE = "hook_failures"
+_CURRENT_LOCK = "current.lock"
 _FOLDERS = ("journal", "archive", "lance", "recovery", "logs", "run")
 
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What is current: the generation of derived tables, and the embedding version that answers (None: none yet)."""
+    """What is current: the generation of derived tables, and the embedding version that answers (None: none yet).
+
+    `model`: the name of the model that makes it; `configured`: what `embedding.model` said when it became current.
+    """
 
     generation: str = FIRST_GENERATION
     embedding_version: str | None = None
+    model: str | None = None
+    configured: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class Home:
 
     def at(self, generation: str) -> Home:
         """Return this home with the paths of one generation, whichever is current. Raises ValueError for no name."""
-        return Home(self.root, _current(generation, None).generation)
+        return Home(self.root, _current(generation).generation)
 
     def pinned(self) -> Home:
         """Return this home with the paths of its present generation, also after a switch."""
@@ -175,7 +182,9 @@ class Home:
         """
         try:
             data = json.loads(self.current_file.read_text(encoding="utf-8"))
-            return _current(data["generation"], data["embedding_version"])
+            return _current(
+                data["generation"], data["embedding_version"], data.get("model"), data.get("configured")
+            )
         except FileNotFoundError:
             return Current()
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -186,8 +195,14 @@ class Home:
 
     def set_current(self, current: Current) -> None:
         """Switch generation and embedding version: one rename, durable when it returns."""
-        text = json.dumps({"generation": current.generation, "embedding_version": current.embedding_version})
-        replace_file(self.current_file, text.encode())
+        replace_file(self.current_file, json.dumps(asdict(current)).encode())
+
+    def change_current(self, **changes: str | None) -> Current:
+        """Switch some of what is current and keep the rest, whoever else switches meanwhile; return what is current."""
+        with wait_for_lock(self.run / _CURRENT_LOCK, "CURRENT", limits.CURRENT_WAIT_S):
+            current = replace(self.current(), **changes)  # type: ignore[arg-type]
+            self.set_current(current)
+        return current
 
     def _generation_name(self) -> str:
         return self.generation or self.current().generation
@@ -248,13 +263,14 @@ def _absolute(path: Path | str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 - pathlib keeps `..`, and raises for `~nobody`
 
 
-def _current(generation: object, version: object) -> Current:
+def _current(generation: object, version: object = None, *names: object) -> Current:
     """Return what a file says is current; raises ValueError when it cannot be: the generation names folders."""
     if not isinstance(generation, str) or _GENERATION.fullmatch(generation) is None:
         raise ValueError(f"generation {generation!r}")
     if version is not None and not isinstance(version, str):
         raise ValueError(f"embedding version {version!r}")
-    return Current(generation, version)
+    model, configured = (name if isinstance(name, str) else None for name in (*names, None, None)[:2])
+    return Current(generation, version, model, configured)
 
 
 def replace_file(path: Path, data: bytes) -> None:

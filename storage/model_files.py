@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ _CONFIGS = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+_STATIC = "StaticEmbedding"
+_STATIC_TENSORS = ("embedding.weight", "embeddings")  # as sentence-transformers and model2vec name it
+_STATIC_POSITIONS = 8_192  # a static model reads any length; a chunk is never longer
+_HEADER_BYTES = 16 * 1024 * 1024  # of a weights file's header: larger than any, and no harm to read
 _VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "*.model")  # used only without tokenizer.json
 
 
@@ -45,10 +50,14 @@ def content_files(folder: Path) -> list[Path]:
 
 
 def modules_of(folder: Path) -> list[dict[str, str]]:
-    """Return the modules in order, each with `path` and `type`; a folder without modules.json is one transformer."""
+    """Return the modules in order, each with `path` and `type`.
+
+    A folder without modules.json is one transformer, or one static model when its config says so.
+    """
     path = folder / "modules.json"
     if not path.is_file():
-        return [{"path": "", "type": "Transformer"}]
+        is_model2vec = _config(folder).get("model_type") == "model2vec"
+        return [{"path": "", "type": _STATIC if is_model2vec else "Transformer"}]
     listed = _json(path)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise _unusable(path, "wanted a list of modules")
@@ -59,6 +68,24 @@ def modules_of(folder: Path) -> list[dict[str, str]]:
     return modules
 
 
+def is_static(folder: Path) -> bool:
+    """Return whether the model is a table of token vectors and nothing else computes."""
+    return modules_of(folder)[0]["type"].rsplit(".", 1)[-1] == _STATIC
+
+
+def _static_dim(folder: Path) -> int | None:
+    """Return the length of a token's vector, by the header of the weights file: its length (uint64), then JSON."""
+    path = folder / "model.safetensors"
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(min(length, _HEADER_BYTES)))
+        shapes = [header[name]["shape"] for name in _STATIC_TENSORS if name in header]
+        return int(shapes[0][1]) if shapes else None
+    except (OSError, ValueError, LookupError, TypeError, struct.error) as error:
+        raise _unusable(path, f"wanted a table of token vectors, got: {error!r}") from error
+
+
 def dim_of_model(folder: Path) -> int:
     """Return how many numbers a vector has, by the last module that says so. Raises ModelError when none does."""
     dim: object = None
@@ -67,6 +94,8 @@ def dim_of_model(folder: Path) -> int:
         kind = module["type"].rsplit(".", 1)[-1]
         if kind == "Transformer":
             dim = config.get("hidden_size") or config.get("d_model") or config.get("dim")
+        elif kind == _STATIC:
+            dim = _static_dim(folder / module["path"])
         elif kind == "Dense":
             dim = config.get("out_features")
     if not isinstance(dim, int) or dim < 1:
@@ -76,6 +105,8 @@ def dim_of_model(folder: Path) -> int:
 
 def positions_of_model(folder: Path) -> int:
     """Return how many tokens, special ones included, the model reads of one text; the rest is cut by it."""
+    if is_static(folder):
+        return _STATIC_POSITIONS
     first = folder / modules_of(folder)[0]["path"]
     for path in sorted(first.glob("sentence_*_config.json")):
         length = _json(path).get("max_seq_length")

@@ -16,9 +16,11 @@ from headwater.schemas import limits
 from headwater.schemas.errors import HomeError, ModelError
 from headwater.storage import multilingual
 from headwater.storage.home import replace_file
+from headwater.storage.hub import cache_folder, download, snapshot
 from headwater.storage.model_files import (
     content_files,
     dim_of_model,
+    is_static,
     name_in_config,
     positions_of_model,
     prompts_of_model,
@@ -35,6 +37,11 @@ VERSION_RULES = (
 HASH_MODEL = "test-hash"
 HASH_DIM = 64
 HASH_POSITIONS = 512
+NARROW = "+bf16"  # after a model's name: computed with 16 bits, several times faster on some machines
+FAST = "fast"
+_FAST_HUB = "sentence-transformers/static-retrieval-mrl-en-v1"  # what `fast` alone means
+_E5 = re.compile(r"(?:intfloat/)?multilingual-e5-(?:small|base|large)")
+_E5_PROMPTS = (("document", "passage: "), ("query", "query: "))  # it needs them, and its files do not say so
 _HASHES_FILE = "model_hashes.json"
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -75,32 +82,48 @@ class ModelSpec:
     backend: str = "torch"
 
 
-def resolve(model: str, home: Home) -> ModelSpec:
+def resolve(model: str, home: Home, *, from_hub: bool = False) -> ModelSpec:
     """Return the model of that name: an absolute folder, `pkg:NAME`, a known name, or a hub name already on this disk.
 
-    Looks at the disk only, so that an unknown name is answered at once; HEADWATER_ALLOW_HUB=1 lets a hub name be
-    downloaded. `multilingual` is made from its package at the first call (some seconds). Runs no code of a package.
-    Raises ModelError.
+    `NAME+bf16` is the same model computed with 16 bits, whose vectors are a version of their own. Looks at the disk
+    only, so that an unknown name is answered at once; `from_hub` (a person named the model just now) or
+    HEADWATER_ALLOW_HUB=1 lets a hub name be downloaded. `multilingual` is made from its package at the first call
+    (some seconds). Runs no code of a package. Raises ModelError.
     """
+    name, is_narrow = model.removesuffix(NARROW), model.endswith(NARROW)
     for look in _PLACES:
-        spec = look(model, home)
+        spec = look(name, home, from_hub)
         if spec is not None:
-            return spec
+            return _narrowed(spec) if is_narrow else spec
     raise ModelError(
         f"embedding model {model or '(none)'}",
         f"wanted {', '.join(names())}, pkg:NAME, an absolute folder, or a hub name such as org/name; found none",
-        'set embedding.model = "minilm" in config.toml',
+        "name one of these; `headwater models` lists what can be used here",
     )
+
+
+def _narrowed(spec: ModelSpec) -> ModelSpec:
+    if spec.folder is None:
+        raise ModelError(
+            f"embedding model {spec.name}{NARROW}", "has no numbers to narrow", f"use {spec.name}"
+        )
+    return replace(spec, name=spec.name + NARROW, slug=f"{spec.slug}-bf16", dtype="bfloat16")
 
 
 def names() -> list[str]:
     """Return the names of the models that are known by name."""
-    return [*_KNOWN, multilingual.NAME]
+    return [*_KNOWN, multilingual.NAME, FAST]
+
+
+def version_slug(version: str) -> str:
+    """Return a version as it stands in names of tables and files: letters, digits and underscores only."""
+    return re.sub(r"[^a-z0-9]+", "_", version.lower())
 
 
 def look_up(model: str, home: Home) -> ModelSpec | None:
     """Return the model when it can be used, like `resolve`; None when it would have to be made first."""
-    is_to_make = model == multilingual.NAME and not multilingual.model_folder(home).is_dir()
+    name = model.removesuffix(NARROW)
+    is_to_make = name == multilingual.NAME and not multilingual.model_folder(home).is_dir()
     if is_to_make and multilingual.source_file() is not None:
         return None
     return resolve(model, home)
@@ -142,26 +165,6 @@ def dim_of_version(version: str) -> int:
     return int(parts[1])
 
 
-def active_version(home: Home) -> str:
-    """Return the version of the configured model, which new vectors get and queries use; makes it the current one.
-
-    Idempotent. Vectors of the version that was current before stay, unused. Raises ModelError, also when
-    `embedding.version` names another version; HomeError when the switch cannot be written.
-    """
-    config = home.config().embedding
-    version = version_of(resolve(config.model, home))
-    if config.version not in (None, version):
-        raise ModelError(
-            f"embedding.version {config.version}",
-            f"wanted the version that model {config.model} makes, which is {version}",
-            "remove embedding.version, or set embedding.model to the model of that version",
-        )
-    current = home.current()
-    if current.embedding_version != version:
-        home.set_current(replace(current, embedding_version=version))
-    return version
-
-
 def hash_spec() -> ModelSpec:
     """Return the built-in feature hashing: no model files, no torch; for tests and simulation."""
     return ModelSpec(HASH_MODEL, HASH_MODEL, None, HASH_DIM, HASH_POSITIONS, "", (), "float32", "hash")
@@ -170,11 +173,11 @@ def hash_spec() -> ModelSpec:
 # --- where models are looked for, in order; each returns None for a name that is not of its kind ---
 
 
-def _built_in(model: str, _home: Home) -> ModelSpec | None:
+def _built_in(model: str, _home: Home, _from_hub: bool) -> ModelSpec | None:
     return hash_spec() if model == HASH_MODEL else None
 
 
-def _local(model: str, home: Home) -> ModelSpec | None:
+def _local(model: str, home: Home, _from_hub: bool) -> ModelSpec | None:
     # only whole paths: programs start in other people's folders, where `minilm/` may be anything
     if not model.startswith(("/", "~")):
         return None
@@ -188,7 +191,7 @@ def _local(model: str, home: Home) -> ModelSpec | None:
     return _spec(model, folder, home)
 
 
-def _package(model: str, home: Home) -> ModelSpec | None:
+def _package(model: str, home: Home, _from_hub: bool) -> ModelSpec | None:
     if not model.startswith("pkg:"):
         return None
     name = model.removeprefix("pkg:").strip()
@@ -203,7 +206,7 @@ def _package(model: str, home: Home) -> ModelSpec | None:
     return _spec(model, folder, home, pinned)
 
 
-def _known(model: str, home: Home) -> ModelSpec | None:
+def _known(model: str, home: Home, _from_hub: bool) -> ModelSpec | None:
     known = _KNOWN.get(model)
     if known is None:
         return None
@@ -218,31 +221,48 @@ def _known(model: str, home: Home) -> ModelSpec | None:
     )
 
 
-def _multilingual(model: str, home: Home) -> ModelSpec | None:
+def _multilingual(model: str, home: Home, _from_hub: bool) -> ModelSpec | None:
     return _spec(model, multilingual.converted(home), home) if model == multilingual.NAME else None
 
 
-def _hub(model: str, home: Home) -> ModelSpec | None:
+def _hub(model: str, home: Home, from_hub: bool, asked: str = "") -> ModelSpec | None:
     if not _HUB_NAME.fullmatch(model):
         return None
-    folder = _hub_snapshot(model)
-    if folder is None and os.environ.get("HEADWATER_ALLOW_HUB") == "1":
-        folder = _download(model)
+    folder = snapshot(model)
+    if folder is None and (from_hub or os.environ.get("HEADWATER_ALLOW_HUB") == "1"):
+        folder = download(model)
     if folder is None:
         raise ModelError(
             f"embedding model {model}",
-            f"wanted it in the hub cache {_hub_cache()}, found nothing there; the network is not asked",
-            "set HEADWATER_ALLOW_HUB=1 to have it downloaded, or use minilm",
+            f"wanted it in the hub cache {cache_folder()}, found nothing there; the network is not asked",
+            f"download it with: headwater reembed --model {asked or model}; or set HEADWATER_ALLOW_HUB=1",
         )
     return _spec(model, folder, home)
 
 
-_PLACES: tuple[Callable[[str, Home], ModelSpec | None], ...] = (
+def _fast(model: str, home: Home, from_hub: bool) -> ModelSpec | None:
+    if model != FAST and not model.startswith(f"{FAST}:"):
+        return None
+    place = model.removeprefix(FAST).removeprefix(":") or _FAST_HUB
+    spec = (
+        _local(place, home, from_hub) or _package(place, home, from_hub) or _hub(place, home, from_hub, model)
+    )
+    if spec is None or spec.folder is None or not is_static(spec.folder):
+        raise ModelError(
+            f"embedding model {model}",
+            f"wanted a static model (StaticEmbedding, model2vec) at {place}, found none",
+            f"name one: {FAST}:/absolute/folder, or {FAST}:org/name",
+        )
+    return replace(spec, name=model)
+
+
+_PLACES: tuple[Callable[[str, Home, bool], ModelSpec | None], ...] = (
     _built_in,
     _local,
     _package,
     _known,
     _multilingual,
+    _fast,
     _hub,
 )
 
@@ -276,38 +296,6 @@ def _normal(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
-def _hub_cache() -> Path:
-    """Return the hub's cache folder, by the same variables and in the same order as the hub's own client."""
-    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if os.environ.get(variable):
-            return Path(os.environ[variable]).expanduser()
-    if os.environ.get("HF_HOME"):
-        return Path(os.environ["HF_HOME"]).expanduser() / "hub"
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface" / "hub"
-
-
-def _hub_snapshot(model: str) -> Path | None:
-    root = _hub_cache() / f"models--{model.replace('/', '--')}"
-    main = root / "refs" / "main"
-    if not main.is_file():
-        return None
-    folder = root / "snapshots" / main.read_text(encoding="ascii", errors="replace").strip()
-    there = any((folder / name).is_file() for name in ("modules.json", "config.json"))
-    return folder if there else None
-
-
-def _download(model: str) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(model, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt"]))
-    except Exception as error:
-        problem = f"wanted to download it, got {type(error).__name__}: {str(error)[:200]}"
-        raise ModelError(
-            f"embedding model {model}", problem, "check the name and the network, or use minilm"
-        ) from error
-
-
 # --- reading a model's folder ---
 
 
@@ -333,8 +321,14 @@ def _spec(name: str, folder: Path, home: Home, pinned: _Known | None = None) -> 
         dim=dim_of_model(folder),
         positions=positions_of_model(folder),
         files_sha256=hashlib.sha256(listing.encode()).hexdigest(),
-        prompts=tuple(sorted(prompts_of_model(folder).items())),
+        prompts=_prompts(name, folder),
     )
+
+
+def _prompts(name: str, folder: Path) -> tuple[tuple[str, str], ...]:
+    said = tuple(sorted((key, text) for key, text in prompts_of_model(folder).items() if text))
+    is_e5 = any(_E5.fullmatch(one) for one in (name, name_in_config(folder)))
+    return _E5_PROMPTS if is_e5 and not said else said
 
 
 def _slug(folder: Path, weights: set[str]) -> str:
@@ -342,7 +336,8 @@ def _slug(folder: Path, weights: set[str]) -> str:
     for name, known in _KNOWN.items():
         if weights == {known.weights_sha256}:
             return name
-    slug = re.sub(r"[^a-z0-9]+", "-", Path(name_in_config(folder)).name.lower())
+    said = "static" if is_static(folder) else Path(name_in_config(folder)).name
+    slug = re.sub(r"[^a-z0-9]+", "-", said.lower())
     return slug[:40].strip("-") or "model"
 
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from headwater.schemas.clock import Clock
     from headwater.schemas.events import ItemKind
 
-# values of the file's user_version; a file that was lost and made anew says 0
-_COMPARED = 1
-_ASKED = 2
-
 
 class VectorOutbox:
     """Jobs in one SQLite file. Every method is one transaction, durable on return; idempotent where it says so."""
@@ -56,21 +52,18 @@ class VectorOutbox:
     def remove(self, item_kind: ItemKind, item_ids: Sequence[str]) -> int:
         """Remove the jobs of items that are gone, of all versions, claimed or not; return how many. Idempotent.
 
-        For the items' vectors see `VectorStore.delete_items`; a worker that holds such a job deletes what it wrote.
+        With an event go the titles of tasks in it. For the items' vectors see `VectorStore.delete_items`; a worker that holds such a job deletes what it wrote.
         """
         with self._db.transaction() as connection:
-            return sum(
-                connection.execute(
-                    "DELETE FROM vector_outbox WHERE item_kind = ? AND item_id = ?",
-                    (item_kind.value, item_id),
-                ).rowcount
-                for item_id in item_ids
-            )
+            return sum(rows_module.remove(connection, item_kind, item_id) for item_id in item_ids)
 
     def drop_version(self, embedding_version: str) -> int:
         """Remove all jobs of a version, and what is known of its work; return how many jobs. Idempotent."""
         with self._db.transaction() as connection:
             connection.execute("DELETE FROM vector_work WHERE embedding_version = ?", (embedding_version,))
+            connection.execute(
+                "DELETE FROM vector_compared WHERE embedding_version = ?", (embedding_version,)
+            )
             dropped = connection.execute(
                 "DELETE FROM vector_outbox WHERE embedding_version = ?", (embedding_version,)
             )
@@ -288,27 +281,40 @@ class VectorOutbox:
 
     # --- comparing with the tables ---
 
-    def was_compared(self) -> bool:
-        """Return whether items and vectors were compared since this file was made: see `note_compared`."""
-        return self._mark() != 0
+    def was_compared(self, embedding_version: str) -> bool:
+        """Return whether a version was compared with the items since this file was made: see `note_compared`."""
+        return self._mark(embedding_version) is not None
 
-    def is_asked_to_reconcile(self) -> bool:
+    def is_asked_to_reconcile(self, embedding_version: str) -> bool:
         """Return whether the version's worker was asked to delete vectors without items: see `ask_to_reconcile`."""
-        return self._mark() == _ASKED
+        return bool(self._mark(embedding_version))
 
-    def note_compared(self, *, both_ways: bool = False) -> None:
+    def note_compared(self, embedding_version: str, *, both_ways: bool = False) -> None:
         """Note that every item without a vector has a job here. A file that was lost and made anew does not know.
 
         `both_ways`: vectors without items were deleted as well; nothing else takes back what `ask_to_reconcile` asked.
         """
+        insert = "REPLACE" if both_ways else "IGNORE"
         with self._db.transaction() as connection:
-            if both_ways or connection.execute("PRAGMA user_version").fetchone()[0] != _ASKED:
-                connection.execute(f"PRAGMA user_version = {_COMPARED}")
+            connection.execute(f"INSERT OR {insert} INTO vector_compared VALUES (?, 0)", (embedding_version,))
 
-    def ask_to_reconcile(self) -> None:
-        """Ask the running worker, the only one who may write vectors, to delete those without items. Idempotent."""
+    def ask_to_reconcile(self, embedding_version: str | None = None) -> None:
+        """Ask a version's worker, who alone writes its vectors, to delete those without items. Idempotent.
+
+        None: the workers of all versions that were ever compared or have jobs, each when it next works.
+        """
+        known = (
+            "SELECT embedding_version FROM vector_compared UNION SELECT embedding_version FROM vector_outbox"
+        )
         with self._db.transaction() as connection:
-            connection.execute(f"PRAGMA user_version = {_ASKED}")
+            if embedding_version is None:
+                connection.execute(
+                    f"INSERT OR REPLACE INTO vector_compared SELECT embedding_version, 1 FROM ({known})"
+                )
+            else:
+                connection.execute(
+                    "INSERT OR REPLACE INTO vector_compared VALUES (?, 1)", (embedding_version,)
+                )
 
     def close(self) -> None:
         """Close the file."""
@@ -316,9 +322,12 @@ class VectorOutbox:
 
     # --- inside ---
 
-    def _mark(self) -> int:
+    def _mark(self, embedding_version: str) -> int | None:
         with self._db.reading() as connection:
-            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+            row = connection.execute(
+                "SELECT is_asked FROM vector_compared WHERE embedding_version = ?", (embedding_version,)
+            ).fetchone()
+        return None if row is None else int(row[0])
 
     def _count(self, where: str, values: tuple[object, ...]) -> int:
         with self._db.reading() as connection:

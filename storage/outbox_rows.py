@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-# vector_work holds what is left of jobs once their rows are cleaned up: the sums that metrics are made of
+# vector_compared: versions whose items and vectors were compared since the file was made, and whether its worker is
+# asked to delete orphans; vector_work: what is left of jobs once their rows are cleaned up, the sums behind metrics
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS vector_outbox (
     job_id TEXT PRIMARY KEY,
@@ -39,6 +40,10 @@ CREATE INDEX IF NOT EXISTS outbox_pending ON vector_outbox (embedding_version, c
 CREATE INDEX IF NOT EXISTS outbox_leased ON vector_outbox (lease_until_us) WHERE status = 'processing';
 CREATE INDEX IF NOT EXISTS outbox_failed ON vector_outbox (embedding_version, next_attempt_at_us)
     WHERE status = 'failed';
+CREATE TABLE IF NOT EXISTS vector_compared (
+    embedding_version TEXT PRIMARY KEY,
+    is_asked INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS vector_work (
     embedding_version TEXT PRIMARY KEY,
     jobs_done INTEGER NOT NULL,
@@ -171,6 +176,17 @@ def _old(connection: sqlite3.Connection, job_id: str) -> tuple[str, str] | None:
 
 def _is_new(old: tuple[str, str] | None, request: JobRequest, *, lost: bool) -> bool:
     return old is None or old[1] != request.content_hash or (lost and old[0] == JobStatus.DONE.value)
+
+
+def remove(connection: sqlite3.Connection, item_kind: ItemKind, item_id: str) -> int:
+    """Remove the jobs of an item, and of the titles that an event holds; return how many."""
+    where = "DELETE FROM vector_outbox WHERE item_kind = ? AND "
+    count = connection.execute(f"{where} item_id = ?", (item_kind.value, item_id)).rowcount
+    if item_kind is ItemKind.ENTRY:
+        first = ids.task_title_id(item_id, 0)[:-1]
+        of_event = (ItemKind.TASK_TITLE.value, first, first + ":")  # the sign after the digits
+        count += connection.execute(f"{where} item_id >= ? AND item_id < ?", of_event).rowcount
+    return count
 
 
 def recover(connection: sqlite3.Connection, now_us: int) -> int:

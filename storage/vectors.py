@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from headwater.schemas.errors import InputError, StoreError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import vector_id
 from headwater.storage.faults import fault_point
-from headwater.storage.models import dim_of_version
+from headwater.storage.models import dim_of_version, version_slug
 from headwater.storage.tables import LanceStore, LanceTable, quote
 
 if TYPE_CHECKING:
@@ -37,12 +36,12 @@ _CHUNKS_ASKED = 4  # rows asked for per wanted item at first: several chunks of 
 
 def table_name(item_kind: str, version: str) -> str:
     """Return `<item_kind>_vectors_<version>`, of letters, digits and underscores only."""
-    return f"{item_kind}_vectors_{re.sub(r'[^a-z0-9]+', '_', version.lower())}"
+    return f"{item_kind}_vectors_{version_slug(version)}"
 
 
 def lock_name(version: str) -> str:
     """Return the name of the lock file in `run/` that the one writer of a version holds."""
-    return f"vectors-{re.sub(r'[^a-z0-9]+', '_', version.lower())}.lock"
+    return f"vectors-{version_slug(version)}.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +169,22 @@ class VectorStore:
         table = self._table(item_kind, version)
         rows = table.by_ids(item_ids, ["item_id", "content_hash"], id_column="item_id")
         return dict(rows.iter_rows())
+
+    def heads(self, version: str, item_kind: str, where: str) -> pl.DataFrame:
+        """Return item_id, project and at of the items of one kind that have vectors of a version, by a filter."""
+        return self._table(item_kind, version).scan(
+            ["item_id", "project", "at"], f"chunk_n = 0 AND ({where})"
+        )
+
+    def first_vectors(
+        self, item_kind: str, version: str, item_ids: Sequence[str]
+    ) -> dict[str, npt.NDArray[np.float32]]:
+        """Return item id -> vector of the first chunk, of those of the items that have one."""
+        table = self._table(item_kind, version)
+        rows = table.by_ids(item_ids, ["item_id", "chunk_n", "vector"], id_column="item_id")
+        first = rows.filter(pl.col("chunk_n") == 0)
+        vectors = first.get_column("vector").to_numpy()
+        return dict(zip(first.get_column("item_id").to_list(), vectors, strict=True))
 
     def count_items(self, version: str, item_kind: str | None = None) -> int:
         """Return how many items have vectors, of one kind or of all; each set has exactly one first chunk."""

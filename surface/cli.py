@@ -33,6 +33,7 @@ VERBS = {
     "memories": ("memory", "memories"),
     "migrate": ("keeping", "migrate"),
     "models": ("models", "models"),
+    "reembed": ("models", "reembed"),
     "reprocess": ("history", "reprocess"),
     "restore": ("keeping", "restore"),
     "search": ("recall", "search"),

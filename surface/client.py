@@ -49,8 +49,8 @@ def ask(home: Home, operation: str, args: dict[str, Any], *, with_model: bool = 
 
     context = Context(home)
     if with_model and home.current().embedding_version is not None:
+        from headwater.storage.active import active_model
         from headwater.storage.embedder import load
-        from headwater.storage.models import resolve
 
-        context.encoder = load(resolve(home.config().embedding.model, home))
+        context.encoder = load(active_model(home))
     return OPERATIONS[operation](context, args)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.schemas import limits
 from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.text import other_script_share
 from headwater.storage import table_damage
 from headwater.storage.journal import CONTROL_NAME
 from headwater.storage.locks import is_held
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from headwater.storage.home import Home
 
+_ENGLISH = ("minilm",)  # beginnings of versions of models that know English only
 _PACKAGES = (
     "headwater",
     "bytewax",
@@ -262,10 +264,37 @@ def _vectors(home: Home) -> Iterator[Check]:
 
 
 def _model(home: Home) -> Iterator[Check]:
-    from headwater.storage.models import resolve, version_of
+    from headwater.storage.active import chosen_model, next_step
+    from headwater.storage.models import version_of
 
-    spec = resolve(home.config().embedding.model, home)
-    yield Check("model", "ok", f"{home.config().embedding.model}, version {version_of(spec)}")
+    spec = chosen_model(home)
+    yield Check("model", "ok", f"{spec.name}, version {version_of(spec)}")
+    step = next_step(home)
+    if step is not None:
+        said, _, fix = step.rpartition("; ")
+        yield Check("model", "warn", said, fix)
+    if spec.slug.startswith(_ENGLISH):
+        yield from _script(home)
+
+
+def _script(home: Home) -> Iterator[Check]:
+    """Look at the newest prompts and answers: a model for English sees little in other scripts."""
+    from headwater.schemas.columns import EVENTS
+    from headwater.storage.multilingual import EXTRA, NAME
+    from headwater.storage.tables import LanceStore
+
+    events = LanceStore(home.lance).open(EVENTS, create=False)
+    heads = events.scan(["id", "at"], "kind IN ('prompt', 'response')").sort("at", descending=True)
+    ids = heads.head(limits.SCRIPT_EVENTS).get_column("id").to_list()
+    texts = events.by_ids(ids, ["content"]).get_column("content").to_list() if ids else []
+    share = other_script_share(texts)
+    if share > limits.OTHER_SCRIPT_SHARE:
+        said = f"{share:.0%} of the newest prompts and answers are not in Latin script, and this model is for English"
+        yield Check(
+            "model", "warn", said, f"run: headwater reembed --model {NAME} --activate; it needs: {EXTRA}"
+        )
+    else:
+        yield Check("model", "ok", f"{share:.0%} of the newest prompts and answers are not in Latin script")
 
 
 def _versions(home: Home) -> Iterator[Check]:

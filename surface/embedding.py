@@ -43,6 +43,7 @@ class EmbedLoop:
             started_s = clock.SYSTEM.monotonic_s()
             try:
                 self._work()
+                continue  # another version became current
             except HeadwaterError as error:
                 self._context.model_error = str(error)
                 LOG.warning("embedding stopped, tried again soon: %s", error)
@@ -54,7 +55,8 @@ class EmbedLoop:
             self._stop.wait(next(waits))
 
     def _work(self) -> None:
-        encoder = self._load()
+        """Embed with the version that is current until it is another one, or the server stops."""
+        encoder = self._load()  # takes seconds; the encoder before it answers meanwhile
         self._context.encoder, self._context.model_error = encoder, None
         LOG.info("model %s is loaded", encoder.version)
         from headwater.flows.vector_worker import VectorWorker
@@ -62,7 +64,7 @@ class EmbedLoop:
         worker = VectorWorker(self._home, encoder, owner=f"server-{os.getpid()}", stop=self._stop)
         compared = False
         try:
-            while not self._stop.is_set():
+            while not self._stop.is_set() and self._home.current().embedding_version == encoder.version:
                 if worker.acquire():  # else another worker does it: `vector worker`, `ingest`
                     if not compared:
                         found = worker.compare()
@@ -77,11 +79,10 @@ class EmbedLoop:
             worker.release()
 
     def _load(self) -> Encoder:
+        from headwater.storage.active import active_model
         from headwater.storage.embedder import load
-        from headwater.storage.models import active_version, resolve
 
-        active_version(self._home)
-        return load(resolve(self._home.config().embedding.model, self._home))
+        return load(active_model(self._home))
 
 
 def _waits() -> Iterator[float]:

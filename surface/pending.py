@@ -27,7 +27,7 @@ def embed_pending(home: Home, progress: Progress) -> int:
     Jobs that wait for another try are waited for. Raises what the model or a store raises when it is broken as a
     whole, and StoreError when a running worker gets no further.
     """
-    from headwater.storage.models import active_version
+    from headwater.storage.active import active_version
 
     waiting = _Waiting(home, active_version(home), progress)
     try:
@@ -80,8 +80,8 @@ class _Waiting:
         """Embed for a moment what is due; another worker may be faster."""
         from headwater.flows.embed_run import work_off
         from headwater.flows.missing import enqueue_missing
+        from headwater.storage.active import active_model
         from headwater.storage.embedder import load
-        from headwater.storage.models import resolve
 
         if not self._is_compared:
             enqueue_missing(self._home, self.outbox, self._version)
@@ -90,7 +90,7 @@ class _Waiting:
         if due is None or due > clock.SYSTEM.now():
             return
         if self._encoder is None:
-            self._encoder = load(resolve(self._home.config().embedding.model, self._home))
+            self._encoder = load(active_model(self._home))
         until_s = clock.SYSTEM.monotonic_s() + _TELL_S
         try:
             with self._lock:

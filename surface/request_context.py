@@ -57,8 +57,13 @@ class Context:
         return self._cache[1]
 
     def retriever(self) -> ProgressiveRetriever:
-        """Return a retriever over the stores with the encoder of this moment."""
-        return ProgressiveRetriever(self.stores, self.encoder, self.home.config())
+        """Return a retriever over the stores with the encoder of this moment, and the vectors of its version alone.
+
+        After a switch to another version that is the old one until the new model is loaded.
+        """
+        encoder = self.encoder
+        stores = self.stores if encoder is None else self.stores.of_version(encoder.version)
+        return ProgressiveRetriever(stores, encoder, self.home.config())
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -9,7 +9,7 @@ from headwater.schemas import control
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.events import Fate
 from headwater.schemas.memory_columns import MEMORIES
-from headwater.storage import journal
+from headwater.storage import active, journal
 from headwater.storage.control import ControlJournal
 from headwater.storage.known_ids import KnownIds
 from headwater.storage.mending import damaged
@@ -70,6 +70,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         "damaged": [str(path.relative_to(home.root)) for path in damaged(home)],
         "model_error": model_error(home),
         "archive_error": archive_error(home),
+        "model_next_step": active.next_step(home),
         "journal_lag_bytes": lag_bytes(home, state.get("cursors")),
         "jobs": {
             "pending": jobs.pending,
@@ -85,11 +86,9 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_error(home: Home) -> str | None:
-    """Return why the configured model cannot be used, None when it can; nothing is loaded or downloaded."""
-    from headwater.storage.models import resolve
-
+    """Return why the active model cannot be used, None when it can; nothing is loaded or downloaded."""
     try:
-        resolve(home.config().embedding.model, home)
+        active.chosen_model(home)
     except HeadwaterError as error:
         return str(error)
     return None

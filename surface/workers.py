@@ -151,7 +151,7 @@ class _Child:
 
 def _run_ingest(home: Home, stop: threading.Event) -> None:
     from headwater.flows.ingest_run import IngestOptions, run_ingest
-    from headwater.storage.models import active_version
+    from headwater.storage.active import active_version
 
     version: str | None = None
     try:

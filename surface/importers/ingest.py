@@ -254,7 +254,7 @@ def _fits(wanted: Format, found: Format) -> bool:
 def _run_here(home: Home, appended: Appended, progress: Progress) -> None:
     """Run the flow until all is read, showing how far the given lines are; another process may be faster."""
     from headwater.flows.ingest_run import IngestOptions, run_ingest
-    from headwater.storage.models import active_version
+    from headwater.storage.active import active_version
 
     options = IngestOptions(embedding_version=active_version(home), until_idle=True)
     with closing(KnownIds(home.ids_file)) as known:

@@ -77,8 +77,8 @@ def archive(home_path: Path | None, *, days: float, dry_run: bool, as_json: bool
     """Seal silent journal files in the archive, and export closed days. A running stream does this by itself."""
     from headwater.flows.archive_run import run_archive
     from headwater.flows.ingest_run import IngestOptions, run_ingest
+    from headwater.storage.active import active_version
     from headwater.storage.locks import hold_lock
-    from headwater.storage.models import active_version
     from headwater.storage.run_files import INGEST_LOCK
     from headwater.surface.workers import stop_on_signals
 

@@ -8,6 +8,7 @@ import click
 
 from headwater.schemas import limits
 from headwater.schemas.errors import DamagedError, StoreError
+from headwater.storage.active import next_step
 from headwater.surface import client, processes
 from headwater.surface.console import note, progress, say, show_json
 from headwater.surface.options import HOME, JSON, open_home
@@ -39,6 +40,9 @@ def up(home_path: Path | None, *, foreground: bool) -> None:
     problem = model_error(home)
     if problem is not None:
         note(f"headwater: no vectors, keyword search only: {problem}")
+    step = next_step(home)
+    if step is not None:
+        note(f"headwater: {step}")
     say(("headwater is up" if started else "headwater is up already") + f", home {home.root}")
 
 
@@ -160,6 +164,8 @@ def status_text(full: dict[str, Any]) -> str:
         lines.append(f"{'model':<10}cannot be used; why: headwater doctor")
     if full["archive_error"]:
         lines.append(f"{'archive':<10}the last run failed; why: headwater doctor")
+    if full["model_next_step"]:
+        lines.append(f"{'model':<10}another one is configured than answers; see: headwater models")
     if full["damaged"]:
         lines.append(
             f"{'damaged':<10}{len(full['damaged'])} moved aside and made again; see: headwater doctor"

@@ -46,7 +46,7 @@ def worker(home_path: Path | None, *, once: bool, first: bool, as_json: bool) ->
     There is one worker at a time: when another one runs, this one says so and ends.
     """
     from headwater.flows.reconcile import reconcile as put_right
-    from headwater.storage.models import active_version
+    from headwater.storage.active import active_version
     from headwater.storage.outbox import VectorOutbox
     from headwater.storage.worker_lock import version_lock
     from headwater.surface.workers import stop_on_signals
@@ -134,7 +134,7 @@ def drop(version: str, home_path: Path | None, *, as_json: bool) -> None:
         raise InputError(
             f"embedding version {version}",
             "it is the active one, which answers searches",
-            "set embedding.model to another model first, then: headwater up",
+            "make another one active first: headwater models activate NAME",
         )
     store = VectorStore(home)
     with closing(VectorOutbox(home.outbox_file)) as outbox:
@@ -248,19 +248,19 @@ def _has_work(home: Home, outbox: VectorOutbox, version: str) -> bool:
     from headwater.flows.missing import enqueue_missing
 
     outbox.recover_abandoned(version)
-    if not outbox.was_compared():
+    if not outbox.was_compared(version):
         enqueue_missing(home, outbox, version, is_worker=True)
     due = outbox.next_due(version)
-    return outbox.is_asked_to_reconcile() or (due is not None and due <= clock.SYSTEM.now())
+    return outbox.is_asked_to_reconcile(version) or (due is not None and due <= clock.SYSTEM.now())
 
 
 def _worker(home: Home, lock: WorkerLock, stop: threading.Event) -> VectorWorker:
     from headwater.flows.vector_worker import VectorWorker
+    from headwater.storage.active import active_model
     from headwater.storage.embedder import load
-    from headwater.storage.models import resolve
 
     with progress("loading the model"):
-        encoder = load(resolve(home.config().embedding.model, home))
+        encoder = load(active_model(home))
     return VectorWorker(home, encoder, lock=lock, stop=stop)
 
 

@@ -25,9 +25,9 @@ from headwater.query.stores import Stores
 from headwater.schemas.clock import SYSTEM
 from headwater.schemas.columns import EVENTS
 from headwater.storage import journal
+from headwater.storage.active import active_version
 from headwater.storage.home import Home
 from headwater.storage.locks import is_held
-from headwater.storage.models import active_version
 from headwater.storage.run_files import INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
 from headwater.storage.tables import LanceStore
 from headwater.surface import client, processes

@@ -18,7 +18,7 @@ from stage import Stage, assert_one_line, call_hook, line_of, prompt, read_only,
 
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.schemas import limits
-from headwater.storage.models import active_version
+from headwater.storage.active import active_version
 from headwater.surface import doctor
 from headwater.surface.hook import read_failures
 

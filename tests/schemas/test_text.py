@@ -12,6 +12,7 @@ from headwater.schemas.text import (
     cut,
     has_code,
     one_line,
+    other_script_share,
 )
 
 
@@ -119,3 +120,19 @@ def test_one_line_is_one_line(text: str, most: int) -> None:
     assert len(line) <= most
     if line.endswith("…") and len(line) > 1:
         assert line[-2] != "\u200d"
+
+
+@pytest.mark.parametrize(
+    ("texts", "share"),
+    [
+        ([], 0.0),
+        (["", "123 _ !?"], 0.0),
+        (["plain English", "naïve café Ǆ ﬁ Ａ"], 0.0),
+        (["결제", "재시도"], 1.0),
+        (["ab 冪等", "キー cd"], 0.5),
+        (["кот", "abc"], 0.5),
+    ],
+)
+def test_share_of_other_scripts(texts: list[str], share: float) -> None:
+    """Letters are counted, not words or signs; full width and accented ones are Latin."""
+    assert other_script_share(texts) == pytest.approx(share)

@@ -19,9 +19,10 @@ from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.flows.reprocess_run import ReprocessOptions, reprocess
 from headwater.schemas.clock import FakeClock
 from headwater.schemas.errors import HeadwaterError
+from headwater.storage.active import active_version
 from headwater.storage.embedder import load
 from headwater.storage.faults import POINTS, Plan, SimulatedCrash, planned
-from headwater.storage.models import active_version, resolve
+from headwater.storage.models import resolve
 
 RUNS = 304  # seeded runs in this process
 PER_TEST = 8

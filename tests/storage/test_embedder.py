@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from static_model import make_static
 
 from headwater.schemas import limits
 from headwater.schemas.clock import FakeClock
@@ -34,11 +35,20 @@ def minilm(place: Home) -> Encoder:
     return load(resolve("minilm", place))
 
 
-@pytest.fixture(params=["test-hash", pytest.param("minilm", marks=pytest.mark.slow)])
-def encoder(request: pytest.FixtureRequest, place: Home) -> Encoder:
-    """Both encoders, for what every encoder has to keep."""
-    if request.param == "test-hash":
-        return load(resolve("test-hash", place))
+NARROW = ["minilm+bf16", "static", "model2vec"]
+
+
+@pytest.fixture(
+    params=["test-hash", *[pytest.param(name, marks=pytest.mark.slow) for name in ("minilm", *NARROW)]]
+)
+def encoder(request: pytest.FixtureRequest, place: Home, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    """All kinds of encoders, for what every encoder has to keep."""
+    if request.param in {"test-hash", "minilm+bf16"}:
+        return load(resolve(request.param, place))
+    if request.param in {"static", "model2vec"}:
+        layout = "model2vec" if request.param == "model2vec" else "sentence-transformers"
+        folder = make_static(tmp_path_factory.mktemp("static") / "m", layout=layout)
+        return load(resolve(f"fast:{folder}", place))
     found: Encoder = request.getfixturevalue("minilm")
     return found
 
@@ -95,7 +105,8 @@ class TestEveryEncoder:
 
     def test_version_begins_with_name_and_dimension(self, encoder: Encoder) -> None:
         """An encoder tells its model's version, and reads at least one chunk whole."""
-        assert encoder.version.startswith(f"{encoder.name}-{encoder.dim}-")
+        slug = "static" if encoder.name.startswith("fast:") else encoder.name.replace("+", "-")
+        assert encoder.version.startswith(f"{slug}-{encoder.dim}-")
         assert encoder.tokens_max >= limits.CHUNK_TOKENS
 
 

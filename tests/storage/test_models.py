@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from static_model import make_static
 
 from headwater.schemas import limits
 from headwater.schemas.errors import ModelError
 from headwater.storage import models
-from headwater.storage.home import Current, Home
-from headwater.storage.models import active_version, dim_of_version, package_folder, resolve, version_of
+from headwater.storage.home import Home
+from headwater.storage.models import dim_of_version, package_folder, resolve, version_of
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -280,20 +282,84 @@ class TestVersion:
         assert version_of(resolve("test-hash", place)) != before
 
 
-class TestActive:
-    """Which version is in use."""
+class TestNarrow:
+    """16 bits by choice."""
 
-    def test_first_model_becomes_current(self, place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The configured model's version is written down, and the generation stays."""
-        monkeypatch.setenv("HEADWATER_EMBEDDING__MODEL", "test-hash")
-        version = active_version(place)
-        assert place.current() == Current("gen-1", version)
-        assert active_version(place) == version
+    def test_it_is_a_version_of_its_own(self, place: Home) -> None:
+        """The same files, another type: another version with the type in its name."""
+        wide, narrow = resolve("minilm", place), resolve("minilm+bf16", place)
+        assert (narrow.name, narrow.dtype, narrow.folder) == ("minilm+bf16", "bfloat16", wide.folder)
+        assert version_of(narrow).startswith("minilm-bf16-384-")
+        assert version_of(narrow) != version_of(wide)
 
-    def test_named_version_has_to_fit(self, place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-        """`embedding.version` keeps a model from taking over unseen."""
-        monkeypatch.setenv("HEADWATER_EMBEDDING__MODEL", "test-hash")
-        monkeypatch.setenv("HEADWATER_EMBEDDING__VERSION", "minilm-384-0123456789ab")
-        with pytest.raises(ModelError, match="minilm-384-0123456789ab"):
-            active_version(place)
-        assert place.current().embedding_version is None
+    def test_what_has_no_numbers_is_refused(self, place: Home) -> None:
+        """The built-in hashing computes the same with any type."""
+        with pytest.raises(ModelError, match="use test-hash"):
+            resolve("test-hash+bf16", place)
+
+
+class TestFast:
+    """Static models."""
+
+    @pytest.mark.parametrize("layout", ["sentence-transformers", "model2vec"])
+    def test_both_layouts_are_read(self, place: Home, tmp_path: Path, layout: str) -> None:
+        """Dimension, length and name come from the files; the name `fast:` and the bare folder are one version."""
+        folder = make_static(tmp_path / "m", dim=24, layout=layout)
+        spec = resolve(f"fast:{folder}", place)
+        assert (spec.slug, spec.dim, spec.positions, spec.prompts) == ("static", 24, 8192, ())
+        assert version_of(spec) == version_of(resolve(str(folder), place))
+
+    def test_another_kind_of_model_is_refused(self, place: Home, tmp_path: Path) -> None:
+        """`fast` promises a static one."""
+        with pytest.raises(ModelError, match="wanted a static model"):
+            resolve(f"fast:{model_folder(tmp_path / 'm')}", place)
+        with pytest.raises(ModelError, match="reembed --model fast;"):
+            resolve("fast", place)
+
+    @pytest.mark.parametrize("data", [b"", b"\0" * 8, b"\xff" * 16])
+    def test_torn_weights_are_told(self, place: Home, tmp_path: Path, data: bytes) -> None:
+        """A file that is no table of vectors is an error of ours."""
+        folder = make_static(tmp_path / "m")
+        (folder / "0_StaticEmbedding" / "model.safetensors").write_bytes(data)
+        with pytest.raises(ModelError):
+            resolve(str(folder), place)
+
+
+class TestPromptsOfE5:
+    """A model of the hub that needs prompts its files do not name."""
+
+    def test_they_are_added(self, place: Home, tmp_path: Path) -> None:
+        """By its own name, and only when nothing is said."""
+        folder = model_folder(tmp_path / "m", _name_or_path="intfloat/multilingual-e5-small")
+        (folder / "config_sentence_transformers.json").write_text("{}")
+        assert dict(resolve(str(folder), place).prompts) == {"query": "query: ", "document": "passage: "}
+        (folder / "config_sentence_transformers.json").write_text('{"prompts": {"query": "ask: "}}')
+        assert dict(resolve(str(folder), place).prompts) == {"query": "ask: "}
+
+
+class TestHub:
+    """Names of the hub that are not on this disk."""
+
+    def test_out_of_reach_is_answered_at_once(
+        self, place: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Nobody waits for a minute of retries: it is looked whether the hub can be reached at all."""
+        for name in ("HTTPS_PROXY", "https_proxy", "HF_HUB_OFFLINE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "none"))
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            port = closed.getsockname()[1]
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+        with pytest.raises(ModelError, match=r"from 127\.0\.0\.1, got"):
+            resolve("org/name", place, from_hub=True)
+        assert limits.HUB_CONNECT_S < 10
+
+    def test_offline_is_kept(self, place: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A person who set HF_HUB_OFFLINE is not overruled."""
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "none"))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        with pytest.raises(ModelError, match="HF_HUB_OFFLINE is set"):
+            resolve("org/name", place, from_hub=True)
+        with pytest.raises(ModelError, match="the network is not asked"):
+            resolve("org/name", place)

@@ -290,12 +290,12 @@ def test_file_taken_away_under_an_open_outbox_is_made_again(tmp_path: Path, cloc
     path = tmp_path / "outbox.sqlite"
     outbox = VectorOutbox(path, clock)
     outbox.enqueue_batch([request()])
-    assert not outbox.was_compared()
-    outbox.note_compared()
-    assert outbox.was_compared()
+    assert not outbox.was_compared("v1")
+    outbox.note_compared("v1")
+    assert outbox.was_compared("v1")
     path.rename(tmp_path / "aside")
     assert outbox.enqueue_batch([request()]) == [True]
-    assert not outbox.was_compared()
+    assert not outbox.was_compared("v1")
     outbox.close()
 
 

@@ -267,11 +267,11 @@ def test_failed_jobs_are_told_with_their_errors(outbox: VectorOutbox, clock: Fak
 
 def test_a_request_to_reconcile_stays_until_it_is_done(outbox: VectorOutbox) -> None:
     """A comparison one way does not take back that somebody asked for both; one both ways does."""
-    assert (outbox.was_compared(), outbox.is_asked_to_reconcile()) == (False, False)
-    outbox.note_compared()
-    assert (outbox.was_compared(), outbox.is_asked_to_reconcile()) == (True, False)
-    outbox.ask_to_reconcile()
-    outbox.note_compared()
-    assert (outbox.was_compared(), outbox.is_asked_to_reconcile()) == (True, True)
-    outbox.note_compared(both_ways=True)
-    assert (outbox.was_compared(), outbox.is_asked_to_reconcile()) == (True, False)
+    assert (outbox.was_compared(V), outbox.is_asked_to_reconcile(V)) == (False, False)
+    outbox.note_compared(V)
+    assert (outbox.was_compared(V), outbox.is_asked_to_reconcile(V)) == (True, False)
+    outbox.ask_to_reconcile(V)
+    outbox.note_compared(V)
+    assert (outbox.was_compared(V), outbox.is_asked_to_reconcile(V)) == (True, True)
+    outbox.note_compared(V, both_ways=True)
+    assert (outbox.was_compared(V), outbox.is_asked_to_reconcile(V)) == (True, False)

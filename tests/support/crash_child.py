@@ -13,9 +13,10 @@ from headwater.flows.archive_run import run_archive
 from headwater.flows.embed_run import run_embed
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.flows.reprocess_run import ReprocessOptions, reprocess
+from headwater.storage.active import active_version
 from headwater.storage.embedder import load
 from headwater.storage.home import Home
-from headwater.storage.models import active_version, resolve
+from headwater.storage.models import resolve
 
 home = Home.open(Path(sys.argv[1]))
 run_ingest(home, IngestOptions(active_version(home), until_idle=True))

@@ -19,10 +19,11 @@ from headwater.flows.embed_run import run_embed
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.flows.missing import enqueue_missing, missing_vectors
 from headwater.schemas.columns import EVENTS
+from headwater.storage.active import active_version
 from headwater.storage.embedder import load
 from headwater.storage.home import Home
 from headwater.storage.known_ids import KnownIds
-from headwater.storage.models import active_version, resolve
+from headwater.storage.models import resolve
 from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.surface import capture, hook

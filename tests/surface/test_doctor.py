@@ -18,18 +18,19 @@ from program import Program
 from stage import Stage, prompt, spoil
 
 from headwater.flows.archive_run import run_archive
+from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.schemas import limits
 from headwater.schemas.errors import BusyError, StoreError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.jobs import JobRequest
 from headwater.storage import seal
+from headwater.storage.active import active_version
 from headwater.storage.locks import hold_lock
 from headwater.storage.mending import set_aside
-from headwater.storage.models import active_version
 from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import ARCHIVE_LOCK, INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
 from headwater.storage.vectors import VectorStore
-from headwater.surface import failures
+from headwater.surface import doctor, failures
 from headwater.surface.doctor import Check, examine, to_json, to_text
 from headwater.surface.status import archive_error
 from headwater.surface.verbs import capture
@@ -157,8 +158,18 @@ def _waiting(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     _wait(stage, "evt_waiting")
 
 
-def _no_model(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+def _other_model(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("HEADWATER_EMBEDDING__MODEL", "no-such-model")
+
+
+def _version_gone(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    stage.home.change_current(embedding_version="gone-8-0123456789ab", model="/gone-8-0")
+
+
+def _japanese(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    stage.tell("ja", "UserPromptSubmit", prompt="在庫の同期が失敗したときの再試行を実装してください" * 9)
+    run_ingest(stage.home, IngestOptions(None, until_idle=True))
+    patch.setattr(doctor, "_ENGLISH", ("test-hash",))
 
 
 def _cuda(stage: Stage, patch: pytest.MonkeyPatch) -> None:
@@ -202,6 +213,8 @@ def _wait(stage: Stage, item_id: str) -> None:
         ("vectors", _forgotten, "warn", "1 items have no vector and no job", "headwater up"),
         ("vectors", _failed_jobs, "warn", "1 items failed", "server.log"),
         ("vectors", _waiting, "warn", "1 items wait", "headwater up"),
+        ("model", _other_model, "warn", "no-such-model", "headwater models"),
+        ("model", _japanese, "warn", "not in Latin script", "--model multilingual"),
         ("torch", _cuda, "warn", "CUDA", "CPU build"),
         ("interpreter", _interpreter_gone, "bad", "/gone/python3", "install"),
     ],
@@ -219,7 +232,7 @@ def test_what_is_wrong_is_found_with_its_fix(  # noqa: PLR0917 - a table's colum
     assert {check.name for check in examine(stage.home)} >= before
 
 
-@pytest.mark.parametrize(("play", "said"), [(_no_model, "no-such-model"), (_config_broken, "mode")])
+@pytest.mark.parametrize(("play", "said"), [(_version_gone, "gone-8-0"), (_config_broken, "mode")])
 def test_a_check_that_fails_is_a_finding(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, play: Spoil, said: str
 ) -> None:
@@ -327,3 +340,19 @@ def test_it_loads_no_torch(stage: Stage) -> None:
     )
     command = [sys.executable, "-c", code, str(stage.home.root)]
     assert subprocess.run(command, timeout=60, check=False).returncode == 0
+
+
+def test_the_script_of_the_newest_texts_counts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the letters is the border, and only the newest prompts and answers are looked at."""
+    monkeypatch.setattr(doctor, "_ENGLISH", ("test-hash",))
+    latin = int(100 / limits.OTHER_SCRIPT_SHARE) - 100
+    stage.tell("mixed", "UserPromptSubmit", 60, prompt="x" * latin + "\ud55c" * 99)
+    run_ingest(stage.home, IngestOptions(None, until_idle=True))
+    assert [check.level for check in checks(stage, "model")] == ["ok", "ok"]
+    stage.tell("more", "UserPromptSubmit", 120, prompt="\ud55c" * 99)
+    run_ingest(stage.home, IngestOptions(None, until_idle=True))
+    assert [check.level for check in checks(stage, "model")] == ["ok", "warn"]
+    stage.tell("last", "UserPromptSubmit", 180, prompt="only latin")
+    run_ingest(stage.home, IngestOptions(None, until_idle=True))
+    monkeypatch.setattr(limits, "SCRIPT_EVENTS", 1)
+    assert [check.level for check in checks(stage, "model")] == ["ok", "ok"]

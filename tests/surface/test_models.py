@@ -16,7 +16,7 @@ def test_models_of_a_new_home(program: Program) -> None:
     found = program.json("models")
     assert (found["configured"], found["active"], found["versions"]) == ("test-hash", None, {})
     rows = {row["name"]: row for row in found["models"]}
-    assert list(rows) == ["minilm", "multilingual"]
+    assert list(rows) == ["minilm", "multilingual", "fast"]
     assert rows["minilm"]["usable"]
     assert rows["minilm"]["version"].startswith("minilm-384-")
     text = program.run("models").stdout
