@@ -164,16 +164,9 @@ class Items:
         rows = self._table(kind).scan([source.table.key, "content_hash", at], where)
         return rows.rename({source.table.key: "item_id", at: "at"}, strict=False).select(list(_LISTED))
 
-    def there(self, kind: ItemKind) -> pl.DataFrame | None:
-        """Return item_id of all items of one kind; None when their table is not there, or about to be made again."""
-        source, table = SOURCES[kind], self._table(kind)
-        if not table.version:
-            return None
-        if kind is ItemKind.TASK_TITLE:
-            return self._listed(kind).select("item_id")
-        return table.scan([source.table.key], source.where).rename(
-            {source.table.key: "item_id"}, strict=False
-        )
+    def is_there(self, kind: ItemKind) -> bool:
+        """Return whether the table of a kind is there; else it is not made yet, or about to be made again."""
+        return self._table(kind).version > 0
 
     def _listed(self, kind: ItemKind) -> pl.DataFrame:
         """Return what `wanted` does for a kind whose items are parts of rows: few rows, each is read."""

@@ -62,7 +62,7 @@ def enqueue_missing(
 
 
 def orphaned_vectors(home: Home, embedding_version: str) -> pl.DataFrame:
-    """Return item_kind and item_id of vector sets of the version whose item is not there.
+    """Return item_kind and item_id of vector sets of the version whose item is not there, or has no text any more.
 
     Nothing of a kind is an orphan while its table is not there at all: then it is about to be made again.
     """
@@ -71,10 +71,9 @@ def orphaned_vectors(home: Home, embedding_version: str) -> pl.DataFrame:
     items = Items(home)
     found = [sets.clear()]
     for kind in SOURCES:
-        there = items.there(kind)
-        if there is not None:
+        if items.is_there(kind):
             own = sets.filter(pl.col("item_kind") == kind.value)
-            found.append(own.join(there.select("item_id"), on="item_id", how="anti"))
+            found.append(own.join(items.wanted(kind).select("item_id"), on="item_id", how="anti"))
     return pl.concat(found)
 
 

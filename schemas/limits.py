@@ -159,6 +159,9 @@ OTHER_SCRIPT_SHARE = 0.1  # of their letters; above, a model for English misses 
 # --- processes ---
 LOCK_TRIES = 6  # of a lock that looks held: it may only be looked at, which takes microseconds
 CURRENT_WAIT_S = 10.0  # for another process that renames CURRENT: that takes milliseconds
+WRITE_WAIT_S = (
+    60.0  # for another writer of the same vectors: a commit takes milliseconds, on a busy disk seconds
+)
 LOCK_WAIT_S = 0.1  # between two looks of somebody who waits for a lock: nobody notices a tenth of a second
 LOCK_PAUSE_S = 0.01  # between them: a lock that is really held is reported after 50 ms
 SOCKET_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS and 108 on Linux

@@ -52,7 +52,8 @@ class VectorOutbox:
     def remove(self, item_kind: ItemKind, item_ids: Sequence[str]) -> int:
         """Remove the jobs of items that are gone, of all versions, claimed or not; return how many. Idempotent.
 
-        With an event go the titles of tasks in it. For the items' vectors see `VectorStore.delete_items`; a worker that holds such a job deletes what it wrote.
+        With an event go the titles of tasks in it. For the items' vectors see `VectorStore.delete_items`; a worker that
+        holds such a job deletes what it wrote.
         """
         with self._db.transaction() as connection:
             return sum(rows_module.remove(connection, item_kind, item_id) for item_id in item_ids)

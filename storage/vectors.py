@@ -19,6 +19,7 @@ from headwater.schemas.errors import InputError, StoreError
 from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import vector_id
 from headwater.storage.faults import fault_point
+from headwater.storage.locks import wait_for_lock
 from headwater.storage.models import dim_of_version, version_slug
 from headwater.storage.tables import LanceStore, LanceTable, quote
 
@@ -71,6 +72,7 @@ class VectorStore:
 
     def __init__(self, home: Home) -> None:
         """Remember the folder."""
+        self._home = home
         self._store = LanceStore(home.vectors)
         self._tables: dict[str, LanceTable] = {}
         self._made: set[str] = set()
@@ -81,11 +83,18 @@ class VectorStore:
     def put(self, item_kind: str, version: str, sets: Sequence[VectorSet], now: datetime) -> None:
         """Replace the vector sets of items of one kind; a set without chunks leaves its item without vectors.
 
-        Idempotent, durable when it returns. At every moment an item that had vectors and gets new ones has some, and
-        all of one set: chunks that the new set no longer has go first, then one commit puts the new ones in the place
-        of the others.
+        Idempotent, durable when it returns. Writers are let in one after the other, whoever they are: each looks at
+        what is there now, so that an item written by several at a time, through handles of any age, has one set. At
+        every moment an item that had vectors and gets new ones has some, and all of one set: chunks that the new set
+        no longer has go first, then one commit puts the new ones in the place of the others. Raises BusyError when
+        another writer does not let go.
         """
         rows = vector_rows(item_kind, version, sets, now)
+        lock = self._home.run / f"write-{lock_name(version)}"
+        with wait_for_lock(lock, f"writing vectors of {version}", limits.WRITE_WAIT_S):
+            self._put(item_kind, version, sets, rows)
+
+    def _put(self, item_kind: str, version: str, sets: Sequence[VectorSet], rows: pa.Table) -> None:
         ids = rows.column("id").to_pylist()
         table = self._table(item_kind, version, create=bool(ids))
         held = (

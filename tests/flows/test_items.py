@@ -107,7 +107,7 @@ def test_every_kind_has_a_source(tmp_path: Path) -> None:
         assert items.get(kind, ["x"]) == {}
         assert items.get(kind, []) == {}
         assert items.wanted(kind).is_empty()
-        assert items.there(kind) is None
+        assert not items.is_there(kind)
     bench.outbox.close()
 
 

@@ -140,3 +140,17 @@ def test_without_a_table_of_events_nothing_is_an_orphan(bench: Bench) -> None:
     (bench.home.lance / "events.lance").rename(bench.home.root / "aside")
     assert orphaned_vectors(bench.home, bench.encoder.version).is_empty()
     assert put_right(bench).deleted == 0
+
+
+def test_a_text_that_became_empty_keeps_no_vectors(bench: Bench) -> None:
+    """Also when the job that would have taken them away is lost with the outbox."""
+    (item,) = bench.add("something")
+    bench.run()
+    bench.add("  ")
+    bench.outbox.close()
+    for path in bench.home.root.glob("outbox.sqlite*"):
+        path.unlink()
+    assert orphaned_vectors(bench.home, bench.encoder.version).rows() == [("entry", item)]
+    assert put_right(bench).deleted == 1
+    assert bench.sets() == {}
+    assert put_right(bench) == NOTHING

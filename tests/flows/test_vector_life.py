@@ -109,6 +109,17 @@ class Life(RuleBasedStateMachine):
         if stage == "done":
             steps.mark_done([work])
 
+    @rule(wait_s=st.sampled_from([0.0, limits.OUTAGE_WAIT_S]), newest=st.booleans())
+    def outage(self, wait_s: float, newest: bool) -> None:
+        """A model or disk that is broken as a whole: what was claimed is given back, and no try is counted."""
+        version = self.encoder.version
+        jobs = self.outbox.claim_jobs("out", 2, version, newest_first=newest)
+        assert self.outbox.release("out", version, wait_s, "disk full") == len(jobs)
+        for job in jobs:
+            now = self.outbox.get_job(job.job_id)
+            assert now is not None
+            assert (now.status, now.retry_count) == ("pending", job.retry_count)
+
     @rule()
     def fail(self) -> None:
         """A worker whose model is broken fails all it takes."""

@@ -275,3 +275,22 @@ def test_a_request_to_reconcile_stays_until_it_is_done(outbox: VectorOutbox) -> 
     assert (outbox.was_compared(V), outbox.is_asked_to_reconcile(V)) == (True, True)
     outbox.note_compared(V, both_ways=True)
     assert (outbox.was_compared(V), outbox.is_asked_to_reconcile(V)) == (True, False)
+
+
+def test_titles_of_tasks_go_with_their_event(outbox: VectorOutbox) -> None:
+    """An event that goes takes the jobs of the titles in it along, and of nothing else."""
+    titles = ["evt_1~0", "evt_1~12", "evt_10~0", "evt_1"]
+    outbox.enqueue_batch([JobRequest(ItemKind.TASK_TITLE, name, V, "h") for name in titles])
+    outbox.enqueue(JobRequest(ItemKind.ENTRY, "evt_1", V, "h"))
+    assert outbox.remove(ItemKind.ENTRY, ["evt_1"]) == 3
+    assert {job.item_id for job in outbox.pending_jobs()} == {"evt_10~0", "evt_1"}
+
+
+def test_all_versions_can_be_asked_to_reconcile(outbox: VectorOutbox) -> None:
+    """Each that was compared or has jobs is; one that was dropped is not any more."""
+    outbox.note_compared("v1")
+    outbox.enqueue(JobRequest(ItemKind.ENTRY, "e", "v2", "h"))
+    outbox.ask_to_reconcile()
+    assert [outbox.is_asked_to_reconcile(name) for name in ("v1", "v2", "v3")] == [True, True, False]
+    outbox.drop_version("v1")
+    assert not outbox.was_compared("v1")

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import vector_writer
 
-from headwater.schemas.errors import InputError, ModelError
+from headwater.schemas import limits
+from headwater.schemas.clock import SYSTEM
+from headwater.schemas.errors import BusyError, InputError, ModelError
+from headwater.schemas.events import ItemKind
 from headwater.storage.faults import Plan, SimulatedCrash, planned
 from headwater.storage.home import Home
+from headwater.storage.locks import hold_lock
 from headwater.storage.tables import LanceTable
 from headwater.storage.vectors import VectorSet, VectorStore, lock_name, table_name
 
@@ -214,3 +221,47 @@ def test_names_are_safe_and_differ() -> None:
     """Names of tables and locks hold letters, digits and underscores only, and differ by version."""
     assert table_name("entry", "test-hash-64-0a1b2c3d4e5f") == "entry_vectors_test_hash_64_0a1b2c3d4e5f"
     assert lock_name(VERSION) != lock_name(OTHER)
+
+
+@pytest.mark.slow
+def test_many_processes_write_the_same_items_through_old_handles(tmp_path: Path) -> None:
+    """Two, then eight processes that opened the tables before any of it write the same ids: one row per id."""
+    home = Home.open(tmp_path / "h")
+    VectorStore(home).put(ItemKind.ENTRY, vector_writer.VERSION, [], vector_writer.NOW)
+    for count in (2, 8):
+        command = [sys.executable, vector_writer.__file__, str(home.root)]
+        writers = [
+            subprocess.Popen([*command, str(n), f"of{count}"], stderr=subprocess.PIPE) for n in range(count)
+        ]
+        try:
+            end_s = SYSTEM.monotonic_s() + 90
+            while not all((home.root / f"ready-{n}").exists() for n in range(count)):
+                assert SYSTEM.monotonic_s() < end_s, "the writers did not start"
+                SYSTEM.sleep(0.01)
+            (home.root / "start").touch()
+            for writer in writers:
+                _, said = writer.communicate(timeout=90)
+                assert writer.returncode == 0, said.decode()
+        finally:
+            for writer in writers:
+                writer.kill()
+        for path in (*home.root.glob("ready-*"), home.root / "start"):
+            path.unlink()
+        table = VectorStore(home)._table("entry", vector_writer.VERSION)
+        rows = table.scan(["id", "content_hash"], f"item_id LIKE 'of{count}%'")
+        assert rows.height == rows.get_column("id").n_unique() == vector_writer.ITEMS * vector_writer.CHUNKS
+        assert rows.get_column("content_hash").n_unique() == 1
+
+
+def test_a_writer_that_does_not_let_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After WRITE_WAIT_S who waits says so, and has written nothing."""
+    home = Home.open(tmp_path / "h")
+    monkeypatch.setattr(limits, "WRITE_WAIT_S", 0.1)
+    with (
+        hold_lock(home.run / f"write-{lock_name(vector_writer.VERSION)}", "test"),
+        pytest.raises(BusyError, match="already running"),
+    ):
+        VectorStore(home).put(
+            ItemKind.ENTRY, vector_writer.VERSION, vector_writer.sets_of(0, "e"), vector_writer.NOW
+        )
+    assert VectorStore(home).names() == []

@@ -79,7 +79,7 @@ def _open_to_others(stage: Stage, patch: pytest.MonkeyPatch) -> None:
 
 
 def _read_only(stage: Stage, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(os, "access", lambda *_args: False)
+    patch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
 
 
 def _unreadable(stage: Stage, patch: pytest.MonkeyPatch) -> None:
