@@ -30,9 +30,9 @@ from headwater.schemas.events import Event, ItemKind, Kind
 from headwater.schemas.ids import content_hash
 from headwater.schemas.memory_columns import CONTINUITY_LOG, MEMORIES, SESSIONS, WORKING_SET
 from headwater.schemas.text import cjk_runs, code_words
+from headwater.storage.active import active_version
 from headwater.storage.control import set_mode
 from headwater.storage.home import Home
-from headwater.storage.models import active_version
 from headwater.storage.outbox import VectorOutbox
 from headwater.storage.tables import LanceStore
 from headwater.storage.vectors import VectorSet, VectorStore
