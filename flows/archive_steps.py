@@ -9,6 +9,7 @@ from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.errors import BusyError, StoreError
+from headwater.schemas.memory_columns import CONTINUITY_LOG, MEMORIES
 from headwater.storage import day_files, journal, seal
 from headwater.storage.archive import Archive
 from headwater.storage.day_files import Day, Export
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from headwater.storage.home import Home
     from headwater.storage.known_ids import KnownIds
 
-EXPORTS = (Export(EVENTS, "at", ("agent", "session_id", "seq"), ("parts", "content_hash")),)
+EXPORTS = (
+    Export(EVENTS, "at", ("agent", "session_id", "seq"), ("parts", "content_hash")),
+    Export(MEMORIES, "created_at", ("project",), ("content_hash", "count", "superseded_by", "last_at")),
+    Export(CONTINUITY_LOG, "created_at", ("project",), ("continuity_score", "transition_type", "thread_id")),
+)
 """Tables whose closed days are exported."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from headwater.schemas import limits
 from headwater.schemas.features import stem, text_features
 
 if TYPE_CHECKING:
@@ -125,9 +126,20 @@ class Reversal:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences and lines of a text, without list marks and empty ones; code in fences stays as lines."""
-    found = (_LIST_MARK.sub("", part.strip()) for part in _SENTENCE.split(text) if part)
-    return [part for part in found if part]
+    """Return the sentences and lines of a text, without list marks and empty ones; code in fences stays as lines.
+
+    A colon or a full stop inside of `code` ends nothing: parts are put together again up to its closing mark.
+    """
+    found: list[str] = []
+    for part in _SENTENCE.split(text):
+        if not part or not part.strip():
+            continue
+        is_open = bool(found) and found[-1].count("`") % 2 == 1
+        if is_open and "`" in part and len(found[-1]) < limits.CODE_SPAN_CHARS:
+            found[-1] = f"{found[-1]} {part.strip()}"
+        else:
+            found.append(part.strip())
+    return [part for part in (_LIST_MARK.sub("", part) for part in found) if part]
 
 
 def statement(event_id: str, asked: str, answered: str) -> Statement:

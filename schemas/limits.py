@@ -205,6 +205,9 @@ MEMORY_TOPICS = 12  # of a memory: more would describe anything
 MEMORY_FILES = 6  # named as changed in a summary
 STATEMENTS_KEPT = 24  # turns of one memory, for seeing later that one was reversed
 MEMORIES_COMPARED = 64  # newest of a project that a new one is compared with
+CODE_SPAN_CHARS = (
+    320  # of a sentence whose code mark is open that another part is joined to: a stray mark joins one
+)
 STATEMENT_CHARS = 800  # of a turn's prompt, and of its answer: a decision is not buried deeper
 
 # --- working set, memory flow and injection ---

@@ -91,6 +91,12 @@ class Progress:
             self._said_s = now_s
             note(f"{self._what}: {self._text(done, total, now_s - self._start_s)}")
 
+    def rename(self, what: str) -> None:
+        """Tell what is done now; the figures go on."""
+        self._what = what
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=what)
+
     def close(self) -> None:
         """Leave a clean line."""
         if self._bar is not None:

@@ -256,7 +256,11 @@ def _run_here(home: Home, appended: Appended, progress: Progress) -> None:
     from headwater.flows.ingest_run import IngestOptions, run_ingest
     from headwater.storage.active import active_version
 
-    options = IngestOptions(embedding_version=active_version(home), until_idle=True)
+    options = IngestOptions(
+        embedding_version=active_version(home),
+        until_idle=True,
+        update=lambda project: progress.rename(f"remembering {project.rpartition('/')[2] or 'all'}"),
+    )
     with closing(KnownIds(home.ids_file)) as known:
 
         def look() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generation_rows import differences, rows_of
+from generation_rows import differences, memory_of, rows_of
 from journal_lines import S, append, encode, envelope, live, payload
 
 from headwater.flows.archive_run import archive_is_due, run_archive
@@ -231,14 +231,23 @@ def test_dry_run_tells_and_does_nothing(recorded: Home) -> None:
 
 
 def test_exports_are_there_for_closed_days(recorded: Home) -> None:
-    """Every event of a closed day is in the export of the current generation."""
+    """Events, memories and continuity log of each closed day are in the exports of the current generation."""
     import polars as pl
 
     ingest(recorded)
     report = seal(recorded, clock=FakeClock(SYSTEM.now() + timedelta(days=2)))
-    frame = pl.scan_parquet(recorded.archive / "gen-1" / "events", hive_partitioning=True).collect()
-    assert report.days == frame["date"].n_unique()
-    assert frame["id"].sort().to_list() == rows_of(recorded)["id"].to_list()
+    memory = memory_of(recorded)
+    days = 0
+    for table, key, wanted in (
+        ("events", "id", rows_of(recorded)["id"].to_list()),
+        ("memories", "memory_id", sorted(memory["memories"])),
+        ("continuity_log", "log_id", sorted(memory["continuity_log"])),
+    ):
+        frame = pl.scan_parquet(recorded.archive / "gen-1" / table, hive_partitioning=True).collect()
+        days += frame["date"].n_unique()
+        assert frame[key].sort().to_list() == wanted
+        assert wanted
+    assert report.days == days
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.flows.statements import reversals, sentences, statement, values
+from headwater.schemas import limits
 
 
 def strengths(old: tuple[str, str], new: tuple[str, str]) -> list[float]:
@@ -18,6 +19,15 @@ def test_sentences_do_not_end_inside_names() -> None:
     assert sentences(text) == [
         "In `src/ui/app.tsx` at v1.2 it takes 6.1 s.", "Then two:", "first one", "second。", "third",
     ]  # fmt: skip
+
+
+def test_code_stays_in_its_sentence() -> None:
+    """A colon inside of code ends nothing; a mark that is never closed joins no more than CODE_SPAN_CHARS."""
+    assert sentences("a replay carries `Replayed: true`. Five pass.") == [
+        "a replay carries `Replayed: true`.", "Five pass.",
+    ]  # fmt: skip
+    stray = "an ` alone " + "x" * limits.CODE_SPAN_CHARS + ". Then `b`."
+    assert len(sentences(stray)) == 2
 
 
 @pytest.mark.parametrize(
