@@ -21,12 +21,15 @@ __all__ = ["OPERATIONS", "Context", "scope_of"]
 
 
 def search(context: Context, args: dict[str, Any]) -> dict[str, Any]:
-    """Search; args: query, top_k, project | all_projects | here, text (add the answer as text)."""
+    """Search; args: query, top_k, project | all_projects | here, text (add the answer as text).
+
+    `embedding_version` in the answer names the one whose vectors were compared, None: words alone.
+    """
     config = context.home.config().progressive_disclosure
-    answer = context.retriever().smart_search(
-        str(args.get("query", "")), scope_of(context, args), args.get("top_k")
-    )
-    result = formats.answer_json(answer)
+    retriever = context.retriever()
+    answer = retriever.smart_search(str(args.get("query", "")), scope_of(context, args), args.get("top_k"))
+    encoder = retriever.encoder
+    result = formats.answer_json(answer) | {"embedding_version": encoder.version if encoder else None}
     return (
         result | {"text": formats.answer_text(answer, config.layer1.min_score)}
         if args.get("text")
