@@ -51,6 +51,7 @@ REACHED = {
     "START_TRIES": "robustness/test_resources.py::test_up_that_cannot_start_says_why",
     "HANDLES_LEFT": "robustness/test_limits.py::test_table_is_not_moved_aside_for_want_of_handles",
     "TURN_IDLE_S": "flows/test_threads.py::test_a_turn_without_an_answer_is_decided",
+    "DECISIONS_LOOK_S": "flows/test_memory_flow.py::test_a_person_asks_for_consolidation",
     "JOBS_CLEAN_EVERY_S": "flows/test_vector_worker.py::test_old_done_jobs_are_cleaned_up",
     "HANDOVER_LOOK_S": "flows/test_reprocess.py::test_lines_that_come_meanwhile_are_in_both",
     "CATCH_UP_RUNS": "flows/test_reprocess.py::test_lines_that_come_meanwhile_are_in_both",
