@@ -231,7 +231,7 @@ def _memory(  # noqa: PLR0917 - all of it is opened by its only caller
         finish=lambda: options.until_idle and not stop.is_set(),
         is_clean=_begin(home.recovery),
     )
-    return steps, MemoryWriter(tables, outbox, options.embedding_version, clock=options.clock)
+    return steps, MemoryWriter(tables, outbox, _version_of(home, options), clock=options.clock)
 
 
 def _begin(recovery: Path) -> bool:
@@ -244,7 +244,7 @@ def _begin(recovery: Path) -> bool:
 
 def _version_of(home: Home, options: IngestOptions) -> str | Callable[[], str | None] | None:
     """Return the version for new jobs; a flow that goes on until it is stopped follows a switch to another one."""
-    if options.until_idle or options.embedding_version is None:
+    if options.until_idle:
         return options.embedding_version
     return lambda: home.current().embedding_version or options.embedding_version
 

@@ -18,7 +18,7 @@ from headwater.storage.faults import fault_point
 from headwater.storage.tables import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headwater.flows.moments import TableChange
     from headwater.schemas.clock import Clock
@@ -51,11 +51,14 @@ class MemoryWriter:
         self,
         tables: dict[str, LanceTable],
         outbox: VectorOutbox,
-        embedding_version: str | None,
+        embedding_version: str | Callable[[], str | None] | None,
         *,
         clock: Clock = clock_module.SYSTEM,
     ) -> None:
-        """`embedding_version` None: no model can be used now; the missing jobs are found when one can."""
+        """`embedding_version` None: no model can be used now; the missing jobs are found when one can.
+
+        As a function it is asked each time: the version may be switched while the flow runs.
+        """
         self._tables = tables
         self._outbox = outbox
         self._version = embedding_version
@@ -74,8 +77,9 @@ class MemoryWriter:
             gone = [key for change in run for key in change.gone]
             self._store(self._tables[run[0].table], rows)
             self._delete(self._tables[run[0].table], gone)
-            if self._version is not None:
-                requests += summary_requests(definition, rows.values(), self._version)
+            version = self._version() if callable(self._version) else self._version
+            if version is not None:
+                requests += summary_requests(definition, rows.values(), version)
         for name in {change.table for _, change in changes}:
             self._tables[name].maintain(self._clock.now())
         return requests

@@ -47,7 +47,7 @@ def memories(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     """
     scope, query = scope_of(context, args), args.get("query")
     top_k = int(args.get("top_k") or limits.MEMORIES_TOP_K)
-    store = ConsolidatedStore(context.stores, context.encoder)
+    store = ConsolidatedStore(*context.matched())
     found = store.recent(scope, top_k) if query is None else store.search(str(query), scope, top_k)
     ids = [one.id for one in found]
     reversals = store.reversals(ids, scope)

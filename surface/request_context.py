@@ -61,9 +61,12 @@ class Context:
 
         After a switch to another version that is the old one until the new model is loaded.
         """
+        return ProgressiveRetriever(*self.matched(), self.home.config())
+
+    def matched(self) -> tuple[Stores, Encoder | None]:
+        """Return stores and encoder of one embedding version, whatever is switched meanwhile."""
         encoder = self.encoder
-        stores = self.stores if encoder is None else self.stores.of_version(encoder.version)
-        return ProgressiveRetriever(stores, encoder, self.home.config())
+        return (self.stores if encoder is None else self.stores.of_version(encoder.version)), encoder
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

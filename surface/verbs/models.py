@@ -90,7 +90,7 @@ def reembed(model: str, home_path: Path | None, *, is_to_activate: bool, as_json
     from headwater.surface.workers import stop_on_signals
 
     home = open_home(home_path, create=False)
-    before = active.active_version(home)
+    before = home.current().embedding_version  # its model may be missing: then this is the way out
     with progress("making the model"):
         spec = resolve(model, home, from_hub=True)
     version = version_of(spec)
@@ -131,7 +131,7 @@ def _load(spec: ModelSpec) -> Encoder:
     return load(spec)
 
 
-def _told(home: Home, spec: ModelSpec, before: str, report: ReembedReport) -> dict[str, Any]:
+def _told(home: Home, spec: ModelSpec, before: str | None, report: ReembedReport) -> dict[str, Any]:
     """Return the report of a run with the comparison of both versions, as JSON-ready data."""
     from dataclasses import asdict
 
@@ -143,7 +143,7 @@ def _told(home: Home, spec: ModelSpec, before: str, report: ReembedReport) -> di
         "before": before,
         **asdict(report),
         "items_per_s": round(rate, 1),
-        "probe": asdict(compare(home, before, report.version)),
+        "probe": None if before is None else asdict(compare(home, before, report.version)),
     }
 
 
@@ -154,7 +154,7 @@ def reembed_text(told: dict[str, Any]) -> str:
     if told["failed"]:
         lines.append(f"{told['failed']:,} items failed; once it is active: headwater vector status")
     probe = told["probe"]
-    if probe["overlap"] is not None:
+    if probe is not None and probe["overlap"] is not None:
         lines.append(
             f"of the {probe['neighbours']} nearest neighbours of {probe['prompts']} prompts"
             f" {probe['overlap']:.0%} are the same as before"

@@ -157,10 +157,10 @@ def drop(version: str, home_path: Path | None, *, as_json: bool) -> None:
 
 def version_in_use(home: Home) -> str:
     """Return the version that is current, else the one that the configured model makes. Raises ModelError."""
-    from headwater.storage.models import resolve, version_of
+    from headwater.storage.active import chosen_model
+    from headwater.storage.models import version_of
 
-    current = home.current().embedding_version
-    return current or version_of(resolve(home.config().embedding.model, home))
+    return home.current().embedding_version or version_of(chosen_model(home))
 
 
 def vector_status_of(home: Home) -> dict[str, Any]:

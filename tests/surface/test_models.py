@@ -56,3 +56,17 @@ def test_a_model_of_ones_own_is_listed(tmp_path: Path, monkeypatch: pytest.Monke
     assert found["models"][-1]["name"] == str(tmp_path / "none")
     assert not found["models"][-1]["usable"]
     assert "active version: old-3-abc" in models_text(found)
+
+
+def test_a_missing_model_can_be_left(program: Program) -> None:
+    """When the active model is not here any more, embedding with another one is the way out."""
+    line = '{"hook_event_name":"UserPromptSubmit","session_id":"s","cwd":"/","prompt":"one","prompt_id":"p"}'
+    path = program.home.root.parent / "in.jsonl"
+    path.write_text(f"{line}\n")
+    program.run("ingest", str(path), "--no-embed")
+    program.home.set_current(Current("gen-1", "gone-8-0123456789ab", "/gone", "/gone"))
+    assert "found neither" in program.run("vector", "worker", "--once", code=1).stderr
+    done = program.json("reembed", "--model", "test-hash", "--activate")
+    assert (done["before"], done["items"]) == ("gone-8-0123456789ab", 1)
+    assert program.home.current().model == "test-hash"
+    assert program.json("vector", "worker", "--once")["processed"] == 0
