@@ -208,4 +208,6 @@ INJECT_EVENT_SHARE = 0.5  # of their number that one event must name, beside a g
 INJECT_LOOK = 20  # rows of a search that are looked at: most are weak, told already, or the session's own
 INJECT_SESSION_TOKENS = 6_000  # told to one session until its context is emptied: 3 % of a window of 200,000
 INJECT_TOKENS_MIN = 100  # of a budget worth beginning with: frame and one line
-INJECT_ANSWER_S = 0.24  # an answer that comes later finds no hook any more, and nobody was told anything
+INJECT_ANSWER_S = 0.19  # an answer that comes later finds no hook any more, and nobody was told anything
+MTIME_TICK_S = 0.02  # of a file system's clock at most: two changes within it may bear the same time
+SWITCH_S = 0.0005  # a thread of the server lets another one run after so long: Python's 5 ms, ten times a hook, are 50

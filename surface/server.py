@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socketserver
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def serve(home: Home, stop: threading.Event) -> None:
     """Answer until told to stop. Raises BusyError when a server of this home runs already."""
     with hold_lock(home.run / SERVER_LOCK, "headwater server"):
+        sys.setswitchinterval(limits.SWITCH_S)
         context = Context(home)
         loop = EmbedLoop(home, context, stop)
         with _bind(home, context) as server:
@@ -49,7 +51,7 @@ def say_address(home: Home) -> None:
 
 
 def _warm_up(context: Context) -> None:
-    """Load libraries and open tables before the first hook asks: it waits a quarter of a second at most."""
+    """Load libraries and open tables before the first hook asks: it waits a fifth of a second at most."""
     try:
         OPERATIONS["preview"](context, {"project": "/", "prompt": "warm up the tables"})
     except HeadwaterError as error:
