@@ -21,7 +21,7 @@ from headwater.storage.locks import is_held
 from headwater.storage.mending import damaged
 from headwater.storage.run_files import SUPERVISOR_LOCK, read_ingest_state
 from headwater.surface import failures, processes
-from headwater.surface.status import decided, lag_bytes
+from headwater.surface.status import decided, lag_bytes, llm_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,7 +173,7 @@ def _control(home: Home) -> Iterator[Check]:
 
 
 def _databases(home: Home) -> Iterator[Check]:
-    for path in (home.ids_file, home.outbox_file):
+    for path in (home.ids_file, home.outbox_file, home.usage_file, home.llm_file):
         if not path.exists():
             continue
         try:
@@ -255,6 +255,17 @@ def _model(home: Home) -> Iterator[Check]:
     yield Check("model", "ok", f"{home.config().embedding.model}, version {version_of(spec)}")
 
 
+def _llm(home: Home) -> Iterator[Check]:
+    state = llm_state(home)
+    if state is None:
+        return
+    if state["error"]:
+        problem, _, fix = state["error"].partition(". Fix: ")
+        yield Check("llm", "warn", f"the last summary did not come: {problem}", fix)
+    else:
+        yield Check("llm", "ok", f"{state['summaries']:,} memories have a summary in a model's words")
+
+
 def _versions(home: Home) -> Iterator[Check]:
     del home
     found = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
@@ -295,6 +306,7 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _damaged,
     _vectors,
     _model,
+    _llm,
     _versions,
     _torch,
     _interpreter,

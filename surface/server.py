@@ -15,6 +15,7 @@ from headwater.storage.home import replace_file
 from headwater.storage.locks import hold_lock
 from headwater.storage.run_files import SERVER_ADDRESS, SERVER_LOCK
 from headwater.surface.embedding import EmbedLoop
+from headwater.surface.llm_loop import LlmLoop
 from headwater.surface.operations import OPERATIONS, Context
 from headwater.surface.workers import LOG
 
@@ -31,6 +32,7 @@ def serve(home: Home, stop: threading.Event) -> None:
         with _bind(home, context) as server:
             say_address(home)
             loop.start()
+            LlmLoop(home, stop).start()
             threading.Thread(target=_warm_up, args=(context,), name="warm-up", daemon=True).start()
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
             thread.start()

@@ -158,6 +158,8 @@ def status_text(full: dict[str, Any]) -> str:
     lines = [f"{name:<10}{value}" for name, value in rows]
     if full["model_error"]:
         lines.append(f"{'model':<10}cannot be used; why: headwater doctor")
+    if full["llm"] and full["llm"]["error"]:
+        lines.append(f"{'llm':<10}gave no summary; extracts stand alone; why: headwater doctor")
     if full["damaged"]:
         lines.append(
             f"{'damaged':<10}{len(full['damaged'])} moved aside and made again; see: headwater doctor"
