@@ -49,7 +49,7 @@ ITEMS = 10_000
 MEMORIES_N = 500
 TURNS = 3_000
 BACKLOG = 4_000
-RUNS = 60  # of each: kind of event, mode, and state of the server
+RUNS = 30  # of each: kind of event, mode, and state of the server
 RATE_PER_S = 20.0
 PROJECT = "/home/dev/bench"
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

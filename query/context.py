@@ -113,7 +113,7 @@ class ContextComposer:
         """Return memories and active events in turns, most important first: each has room before the other fills it."""
         least = self._config.endless.context.min_relevance
         good = [one for one in active if one.relevance >= least and self._is_news(ask, one)]
-        lines = self._active_entries(good, zone, ask.known)
+        lines = self._active_entries(ask, good, zone)
         threads = tuple(dict.fromkeys(one.thread_id for one in active))
         memories = self._recent(ask, threads, zone) if ask.prompt is None else self._matching(ask, zone)
         return _mixed(memories, _not_said(lines, memories))
@@ -229,23 +229,20 @@ class ContextComposer:
                 break
         return list(good.values())
 
-    def _active_entries(self, members: Sequence[Member], zone: str, known: frozenset[str]) -> list[Entry]:
+    def _active_entries(self, ask: Ask, members: Sequence[Member], zone: str) -> list[Entry]:
         """Return lines of active events, no two alike, no raw data, at most INJECT_ACTIVE."""
-        lines: dict[str, Entry] = {}
-        fresh = [one for one in members if f"active:{one.event_id}" not in known]
+        entries: dict[str, Entry] = {}
+        fresh = [one for one in members if f"active:{one.event_id}" not in ask.known]
         for start in range(0, len(fresh), _LINES_READ):
             some = fresh[start : start + _LINES_READ]
-            rows = self._stores.events.by_ids([one.event_id for one in some], ["id", "content"])
-            contents = dict(rows.iter_rows())
+            lines = self._cache.lines(ask.project, [one.event_id for one in some], _line)
             for one in some:
-                content = contents.get(one.event_id, "")
-                if _is_telling(content):
-                    line = _beginning(content)
+                if line := lines.get(one.event_id, ""):
                     entry = texts.event_entry("active", one.event_id, one.kind, one.at, zone=zone, line=line)
-                    lines.setdefault(line, entry)
-                if len(lines) == limits.INJECT_ACTIVE:
-                    return list(lines.values())
-        return list(lines.values())
+                    entries.setdefault(line, entry)
+                if len(entries) == limits.INJECT_ACTIVE:
+                    return list(entries.values())
+        return list(entries.values())
 
     # --- telling again ---
 
@@ -262,7 +259,7 @@ class ContextComposer:
         for section in ("active", "found"):
             for row in (known[id_] for id_ in ids.get(section, []) if id_ in known):
                 is_found = section == "found"
-                line = summary(row["content"], ask.prompt or "") if is_found else _beginning(row["content"])
+                line = summary(row["content"], ask.prompt or "") if is_found else _line(row["content"])
                 entry = texts.event_entry(section, row["id"], row["kind"], row["at"], zone=zone, line=line)
                 made[entry.key] = entry
         index = self._cache.memories(ask.project).by_id
@@ -316,7 +313,10 @@ def _is_telling(content: str) -> bool:
     return bool(start) and not start.startswith(_RAW)
 
 
-def _beginning(content: str) -> str:
+def _line(content: str) -> str:
+    """Return the line of an active event: its beginning, nothing for what says nothing."""
+    if not _is_telling(content):
+        return ""
     return summary(content[: 10 * limits.INJECT_LINE_CHARS], chars_max=limits.INJECT_LINE_CHARS)
 
 

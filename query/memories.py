@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from headwater.query import fusion
-from headwater.query.scope import both, one_of, where
+from headwater.query.scope import both, one_of, time_literal, where
 from headwater.query.search import exact_shares, exact_words
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
@@ -117,6 +117,12 @@ class ConsolidatedStore:
             ids = newest.get_column("memory_id").to_list()
             rows = self._table.by_ids(ids, list(_COLUMNS), "memory_id").rename({"memory_id": "id"})
         ordered = rows.sort(["last_at", "id"], descending=[True, False])
+        return [_memory(row) for row in ordered.iter_rows(named=True)]
+
+    def made_since(self, then: datetime) -> list[Memory]:
+        """Return the memories of all projects that were made since a time, the newest first."""
+        found = self._table.scan(list(_COLUMNS), f"created_at >= {time_literal(then)}")
+        ordered = found.rename({"memory_id": "id"}).sort(["created_at", "id"], descending=[True, False])
         return [_memory(row) for row in ordered.iter_rows(named=True)]
 
     def get(self, ids: Sequence[str], scope: Scope) -> list[Memory]:

@@ -1,7 +1,7 @@
 """What is read for every agent that asks, kept in memory until its table changes: small tables, one project at a time.
 
-A hook waits a quarter of a second for all; a read of a table takes some thousandths when the machine is quiet and much
-more when it is not. Whether a table changed costs a fifth of one.
+A hook waits a fifth of a second for all. A read of a table takes some thousandths when the machine is quiet, and much
+more when it is not or when a model is at work in this process; a look at its folder takes a hundredth of one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from headwater.query.continuity import ContinuityManager
 from headwater.query.memories import ConsolidatedStore
 from headwater.query.scope import where
 from headwater.query.working_set import WorkingSetStore
-from headwater.schemas import limits
+from headwater.schemas import clock, limits
 from headwater.schemas.answers import Scope
+from headwater.schemas.columns import EVENTS
 from headwater.schemas.features import stem, text_features
 from headwater.schemas.memory_columns import CONTINUITY_LOG, MEMORIES, SESSIONS, WORKING_SET
 
@@ -74,9 +75,10 @@ class ProjectCache:
     def __init__(self, stores: Stores) -> None:
         """Remember where to read."""
         self.stores = stores
-        self._kept: OrderedDict[tuple[str, str], tuple[int, Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Any]] = OrderedDict()
         self._terms: dict[str, frozenset[str]] = {}
         self._guard = threading.Lock()
+        self._looks = 0
 
     def active(self, project: str, config: Config) -> tuple[Member, ...]:
         """Return the working set as of the project's last turn."""
@@ -125,26 +127,49 @@ class ProjectCache:
             self._terms[key] = terms_of(memory.summary) | {stem(topic) for topic in memory.topics}
         return self._terms[key]
 
+    def lines(self, project: str, ids: Sequence[str], make: Callable[[str], str]) -> dict[str, str]:
+        """Return event id -> what `make` makes of its text, of those there are; made once until the table changes."""
+        known: dict[str, str] = self._cached(EVENTS, project, dict)
+        missing = [id_ for id_ in ids if id_ not in known]
+        if missing:
+            rows = self.stores.events.by_ids(missing, ["id", "content"])
+            known |= {id_: make(content) for id_, content in rows.iter_rows()}
+        return {id_: known[id_] for id_ in ids if id_ in known}
+
     def _cached(self, table: TableDef, project: str, read: Callable[[], T]) -> T:
-        version = self.stores.table(
-            table
-        ).version  # before the read: what is kept may be newer than it says, not older
+        stamp = self._stamp(table)  # before the read: what is kept may be newer than it says, not older
         key = (table.name, project)
         with self._guard:
             kept = self._kept.get(key)
-            if kept is not None and kept[0] == version:
+            if kept is not None and kept[0] == stamp:
                 self._kept.move_to_end(key)
                 value: T = kept[1]
                 return value
         value = read()
         with self._guard:
-            self._kept[key] = (version, value)
+            self._kept[key] = (stamp, value)
             self._kept.move_to_end(key)
             while len(self._kept) > limits.INJECT_KEPT:
                 self._kept.popitem(last=False)
             if len(self._terms) > limits.INJECT_MEMORIES_HELD * limits.INJECT_KEPT:
                 self._terms.clear()
         return value
+
+    def _stamp(self, table: TableDef) -> tuple[int, ...]:
+        """Return what changes with every commit to a table: its folder of versions, looked at without opening it.
+
+        A commit in the same tick of the file system's clock as the one before could go unseen: what is as young as that
+        is nothing to go by, and gets a stamp that no other look has.
+        """
+        lance = self.stores.lance
+        assert lance is not None, "a cache is of stores with a folder"
+        try:
+            found = (lance.folder / f"{table.name}.lance" / "_versions").stat()
+        except OSError:
+            return (0,)
+        self._looks += 1
+        is_young = clock.now_ns() - found.st_mtime_ns < limits.MTIME_TICK_S * clock.NS_PER_S
+        return (found.st_mtime_ns, found.st_ino, self._looks if is_young else 0)
 
 
 def terms_of(text: str) -> frozenset[str]:

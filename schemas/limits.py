@@ -266,4 +266,14 @@ INJECT_EVENT_SHARE = 0.5  # of their number that one event must name, beside a g
 INJECT_LOOK = 20  # rows of a search that are looked at: most are weak, told already, or the session's own
 INJECT_SESSION_TOKENS = 6_000  # told to one session until its context is emptied: 3 % of a window of 200,000
 INJECT_TOKENS_MIN = 100  # of a budget worth beginning with: frame and one line
-INJECT_ANSWER_S = 0.24  # an answer that comes later finds no hook any more, and nobody was told anything
+INJECT_ANSWER_S = 0.19  # an answer that comes later finds no hook any more, and nobody was told anything
+MTIME_TICK_S = 0.02  # of a file system's clock at most: two changes within it may bear the same time
+SWITCH_S = 0.0005  # a thread of the server lets another one run after so long: Python's 5 ms, ten times a hook, are 50
+
+# --- summaries in a model's words ---
+LLM_LOOK_S = 5.0  # between two looks for memories that have none
+LLM_BACKOFF_S = (60.0, 300.0, 1800.0)  # wait after a failure: an endpoint that is down stays so for a while
+LLM_PER_LOOK = 10  # memories of one look, the newest first: a stop waits for one of them at most
+LLM_SOURCE_CHARS = 12_000  # of what was said that are sent: 3,000 tokens, which small models take
+LLM_ANSWER_BYTES = 256 * 1024  # of an answer: more is no summary
+LLM_NEW_S = 7 * 86_400.0  # older memories keep their extract alone: switching it on is no bill for years

@@ -142,6 +142,11 @@ class Home:
         return self.root / "usage.sqlite"
 
     @property
+    def llm_file(self) -> Path:
+        """Summaries in a language model's words; disposable."""
+        return self.root / "llm.sqlite"
+
+    @property
     def quarantine_file(self) -> Path:
         """Lines that could not be used."""
         return self.root / "quarantine.jsonl"

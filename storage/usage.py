@@ -60,7 +60,8 @@ class Usage:
     def __init__(self, path: Path) -> None:
         """Remember the file."""
         self._path = path
-        self._db = Database(path, _SCHEMA)
+        # what cannot be read any more is moved aside: no agent should go without context for want of counts
+        self._db = Database(path, _SCHEMA, disposable=True)
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""

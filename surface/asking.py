@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ASKING_EVENTS = ("SessionStart", "UserPromptSubmit")
-ASK_S = 0.25  # from the question to the end of its answer; a hook is to be done after 0.35
+ASK_S = 0.2  # from the hook's start to the end of the answer: all of it is to be done after 0.35
 CONTEXT_CHARS = 9_500  # agents replace a text of more than 10,000 by a short preview
 ANSWER_BYTES = 256 * 1024  # of an answer: more is none of ours
 _BLOCK_BYTES = 64 * 1024
@@ -33,13 +33,16 @@ def wants_context(envelope: "dict[str, Any]") -> bool:
     )
 
 
-def context_line(home: str, envelope: "dict[str, Any]", now_s: "Callable[[], float]") -> bytes:
-    """Return the line for stdout that hands context to the agent; nothing when there is none, or no server in time.
+def context_line(
+    home: str, envelope: "dict[str, Any]", started_s: float, now_s: "Callable[[], float]"
+) -> bytes:
+    """Return the line for stdout that hands context to the agent; nothing when there is none.
 
-    The prompt that is sent is the cleaned one of the envelope. Raises OSError for a server that does not answer, and
-    ValueError for an answer that is none.
+    All of it is done ASK_S after `started_s` on the clock that `now_s` reads, or given up. The prompt that is sent is
+    the cleaned one of the envelope. Raises OSError for a server that does not answer, ValueError for an answer that is
+    none.
     """
-    until_s = now_s() + ASK_S
+    until_s = started_s + ASK_S
     payload = envelope["payload"]
     event = payload["hook_event_name"]
     args = {
@@ -67,7 +70,7 @@ def _exchange(home: str, request: bytes, until_s: float, now_s: "Callable[[], fl
 
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        link.settimeout(ASK_S)
+        link.settimeout(_left_s(until_s, now_s))
         link.connect(_address(home))
         sent = 0
         while sent < len(request):

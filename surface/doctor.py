@@ -22,7 +22,7 @@ from headwater.storage.locks import is_held
 from headwater.storage.mending import damaged
 from headwater.storage.run_files import SUPERVISOR_LOCK, read_archive_state, read_ingest_state
 from headwater.surface import failures, processes
-from headwater.surface.status import decided, lag_bytes
+from headwater.surface.status import decided, lag_bytes, llm_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,7 +188,7 @@ def _archive(home: Home) -> Iterator[Check]:
 
 
 def _databases(home: Home) -> Iterator[Check]:
-    for path in (home.ids_file, home.outbox_file):
+    for path in (home.ids_file, home.outbox_file, home.usage_file, home.llm_file):
         if not path.exists():
             continue
         try:
@@ -297,6 +297,17 @@ def _script(home: Home) -> Iterator[Check]:
         yield Check("model", "ok", f"{share:.0%} of the newest prompts and answers are not in Latin script")
 
 
+def _llm(home: Home) -> Iterator[Check]:
+    state = llm_state(home)
+    if state is None:
+        return
+    if state["error"]:
+        problem, _, fix = state["error"].partition(". Fix: ")
+        yield Check("llm", "warn", f"the last summary did not come: {problem}", fix)
+    else:
+        yield Check("llm", "ok", f"{state['summaries']:,} memories have a summary in a model's words")
+
+
 def _versions(home: Home) -> Iterator[Check]:
     del home
     found = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
@@ -338,6 +349,7 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _damaged,
     _vectors,
     _model,
+    _llm,
     _versions,
     _torch,
     _interpreter,

@@ -69,6 +69,7 @@ def main(argv: "Sequence[str]", stdin: "BinaryIO | None", env: "Mapping[str, str
     The line is in the journal on return, not yet forced to the disk.
     """
     received_at_ns = time.time_ns()
+    started_s = time.monotonic()
     home = ""
     try:
         from headwater.surface import capture  # the time comes first
@@ -77,13 +78,15 @@ def main(argv: "Sequence[str]", stdin: "BinaryIO | None", env: "Mapping[str, str
         home = options.home or capture.home_from_env(env)
         envelope = capture.record(home, options.agent, stdin, env, received_at_ns)
         if envelope is not None:
-            _tell(home, envelope)  # after the record, so that a slow server can never cost an event
+            _tell(
+                home, envelope, started_s
+            )  # after the record, so that a slow server can never cost an event
     except BaseException as error:  # noqa: BLE001 - a hook that fails stops the agent's work
         _report(home, error)
     return 0
 
 
-def _tell(home: str, envelope: "dict[str, Any]") -> None:
+def _tell(home: str, envelope: "dict[str, Any]", started_s: float) -> None:
     """Hand context to the agent when the server has some in time; else all goes on as if we were not there."""
     payload = envelope["payload"]
     if not isinstance(payload, dict) or payload.get("hook_event_name") not in _ASKING:
@@ -91,7 +94,9 @@ def _tell(home: str, envelope: "dict[str, Any]") -> None:
     try:
         from headwater.surface import asking  # few events ask
 
-        line = asking.context_line(home, envelope, time.monotonic) if asking.wants_context(envelope) else b""
+        if not asking.wants_context(envelope):
+            return
+        line = asking.context_line(home, envelope, started_s, time.monotonic)
         while line:
             line = line[os.write(1, line) :]
     except Exception:  # noqa: BLE001 - the event is recorded; whatever became of the question, a hook says nothing of it

@@ -54,11 +54,12 @@ def memories(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     accesses = context.usage.accesses(ids)
     if query is not None:
         context.usage.mark_accessed(ids, clock.SYSTEM.now())
-    rows = [formats.memory_json(one, accesses.get(one.id), reversals) for one in found]
+    texts = context.llm_texts.get((one.id, one.content_hash) for one in found)
+    rows = [formats.memory_json(one, accesses.get(one.id), reversals, texts.get(one.id)) for one in found]
     answer: dict[str, Any] = {"memories": rows}
     if args.get("text"):
         answer["text"] = formats.memories_text(
-            found, accesses, reversals, {}, with_project=scope.project is None
+            found, accesses, reversals, texts, with_project=scope.project is None
         )
     return answer
 

@@ -9,6 +9,7 @@ from headwater.query.retriever import ProgressiveRetriever
 from headwater.query.stores import Stores
 from headwater.schemas.answers import Scope
 from headwater.storage.control import ControlJournal, effective_mode
+from headwater.storage.llm_texts import LlmTexts
 from headwater.storage.tables import quote
 from headwater.storage.usage import Usage
 
@@ -29,6 +30,7 @@ class Context:
         self.encoder: Encoder | None = None
         self.model_error: str | None = None
         self.usage = Usage(home.usage_file)
+        self.llm_texts = LlmTexts(home.llm_file)
         self._stores: Stores | None = None
         self._settings: tuple[object, Config, str] | None = None
         self._cache: tuple[Config, ProjectCache] | None = None

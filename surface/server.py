@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socketserver
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from headwater.storage.home import replace_file
 from headwater.storage.locks import hold_lock
 from headwater.storage.run_files import SERVER_ADDRESS, SERVER_LOCK
 from headwater.surface.embedding import EmbedLoop
+from headwater.surface.llm_loop import LlmLoop
 from headwater.surface.operations import OPERATIONS, Context
 from headwater.surface.workers import LOG
 
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
 def serve(home: Home, stop: threading.Event) -> None:
     """Answer until told to stop. Raises BusyError when a server of this home runs already."""
     with hold_lock(home.run / SERVER_LOCK, "headwater server"):
+        sys.setswitchinterval(limits.SWITCH_S)
         context = Context(home)
         loop = EmbedLoop(home, context, stop)
         with _bind(home, context) as server:
             say_address(home)
             loop.start()
+            LlmLoop(home, stop).start()
             threading.Thread(target=_warm_up, args=(context,), name="warm-up", daemon=True).start()
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
             thread.start()
@@ -49,7 +53,7 @@ def say_address(home: Home) -> None:
 
 
 def _warm_up(context: Context) -> None:
-    """Load libraries and open tables before the first hook asks: it waits a quarter of a second at most."""
+    """Load libraries and open tables before the first hook asks: it waits a fifth of a second at most."""
     try:
         OPERATIONS["preview"](context, {"project": "/", "prompt": "warm up the tables"})
     except HeadwaterError as error:

@@ -12,6 +12,7 @@ from headwater.schemas.memory_columns import MEMORIES
 from headwater.storage import active, journal
 from headwater.storage.control import ControlJournal
 from headwater.storage.known_ids import KnownIds
+from headwater.storage.llm_texts import LlmTexts
 from headwater.storage.mending import damaged
 from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import read_archive_state, read_ingest_state
@@ -71,6 +72,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         "model_error": model_error(home),
         "archive_error": archive_error(home),
         "model_next_step": active.next_step(home),
+        "llm": llm_state(home),
         "journal_lag_bytes": lag_bytes(home, state.get("cursors")),
         "jobs": {
             "pending": jobs.pending,
@@ -100,6 +102,18 @@ def archive_error(home: Home) -> str | None:
     if "error" not in told:
         return None
     return f"{told['error']}. Fix: {told.get('fix') or 'run: headwater archive'}"
+
+
+def llm_state(home: Home) -> dict[str, Any] | None:
+    """Return how many memories have a summary in a model's words and why the last failed, None when it is off."""
+    if not home.config().endless.consolidation.use_llm_summarization:
+        return None
+    texts = LlmTexts(home.llm_file)
+    try:
+        failure = texts.failure()
+        return {"summaries": texts.count(), "error": None if failure is None else failure.why}
+    finally:
+        texts.close()
 
 
 def decided(home: Home) -> dict[str, Any]:

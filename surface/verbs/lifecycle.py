@@ -166,6 +166,8 @@ def status_text(full: dict[str, Any]) -> str:
         lines.append(f"{'archive':<10}the last run failed; why: headwater doctor")
     if full["model_next_step"]:
         lines.append(f"{'model':<10}another one is configured than answers; see: headwater models")
+    if full["llm"] and full["llm"]["error"]:
+        lines.append(f"{'llm':<10}gave no summary; extracts stand alone; why: headwater doctor")
     if full["damaged"]:
         lines.append(
             f"{'damaged':<10}{len(full['damaged'])} moved aside and made again; see: headwater doctor"

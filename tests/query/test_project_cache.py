@@ -14,8 +14,11 @@ from headwater.schemas.config import Config
 CONFIG = Config()
 
 
-def test_what_is_kept_is_given_until_its_table_changes(world: Any, rows: MemoryRows) -> None:
+def test_what_is_kept_is_given_until_its_table_changes(
+    world: Any, rows: MemoryRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A read is made once as long as nothing is written, and again after any write of its table."""
+    monkeypatch.setattr(limits, "MTIME_TICK_S", 0.0)
     rows.memory("a", "Found: it.")
     cache = ProjectCache(world.stores)
     first = cache.memories(PROJECT)
@@ -24,6 +27,34 @@ def test_what_is_kept_is_given_until_its_table_changes(world: Any, rows: MemoryR
     assert cache.memories(PROJECT) is first
     rows.memory("b", "Found: more.", 1)
     assert [one.id for one in cache.memories(PROJECT).memories] == ["mem_b", "mem_a"]
+
+
+def test_a_very_young_change_is_nothing_to_go_by(
+    world: Any, rows: MemoryRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within MTIME_TICK_S after a write nothing is kept: a second write may bear the same time."""
+    monkeypatch.setattr(limits, "MTIME_TICK_S", 3600.0)
+    rows.memory("a", "Found: it.")
+    cache = ProjectCache(world.stores)
+    assert cache.memories(PROJECT) is not cache.memories(PROJECT)
+
+
+def test_lines_are_made_once_until_events_change(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of an event is made of its text once, and anew after any write of events; unknown ones have none."""
+    monkeypatch.setattr(limits, "MTIME_TICK_S", 0.0)
+    world.add(world.event("a", "one"))
+    cache = ProjectCache(world.stores)
+    made: list[str] = []
+
+    def make(content: str) -> str:
+        made.append(content)
+        return content.upper()
+
+    for _ in range(2):
+        assert cache.lines(PROJECT, ["evt_a", "evt_none"], make) == {"evt_a": "ONE"}
+    assert made == ["one"]
+    world.events.delete("id = 'evt_a'")
+    assert cache.lines(PROJECT, ["evt_a"], make) == {}
 
 
 def test_all_four_tables_are_read(world: Any, rows: MemoryRows) -> None:

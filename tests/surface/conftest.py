@@ -13,7 +13,7 @@ from program import Program
 from headwater.schemas import limits
 from headwater.storage.control import set_mode
 from headwater.storage.home import Home
-from headwater.surface import processes
+from headwater.surface import asking, processes
 
 
 @pytest.fixture
@@ -33,8 +33,9 @@ def patient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "surface"
     folder.mkdir()
     for path in SCRIPT.parent.glob("*.py"):
-        text = path.read_text(encoding="utf-8").replace("ASK_S = 0.25", "ASK_S = 20.0")
+        text = path.read_text(encoding="utf-8").replace(f"ASK_S = {asking.ASK_S}", "ASK_S = 20.0")
         (folder / path.name).write_text(text, encoding="utf-8")
+    assert "ASK_S = 20.0" in (folder / "asking.py").read_text(encoding="utf-8")
     monkeypatch.setattr(limits, "INJECT_ANSWER_S", 20.0)
     return folder / "hook.py"
 

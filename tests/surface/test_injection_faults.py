@@ -22,7 +22,7 @@ from headwater.schemas.errors import InputError
 from headwater.storage.control import set_mode
 from headwater.storage.home import Home
 from headwater.storage.usage import Usage
-from headwater.surface import asking, hook
+from headwater.surface import asking, hook, server
 from headwater.surface.operations import OPERATIONS, Context
 
 
@@ -157,6 +157,19 @@ def test_a_late_answer_is_not_remembered_as_told(made: Home, past: Past) -> None
     with closing(Usage(made.usage_file)) as usage:
         assert usage.injections("a:s") == ()
     assert OPERATIONS["context"](Context(made), args | {"asked_at_ns": clock.now_ns()})["context"]
+
+
+def test_threads_of_the_server_let_one_another_run(program: Program) -> None:
+    """The server hands over between threads after SWITCH_S, so that a model at work delays no hook by Python's 5 ms."""
+    assert sys.getswitchinterval() > limits.SWITCH_S
+    stop = threading.Event()
+    stop.set()
+    before_s = sys.getswitchinterval()
+    try:
+        server.serve(program.home, stop)
+        assert sys.getswitchinterval() == pytest.approx(limits.SWITCH_S)
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 def test_mirrored_limits() -> None:
