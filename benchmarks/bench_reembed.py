@@ -136,7 +136,7 @@ def measure(home: Home, data: Path) -> dict[str, Any]:
         "embedded_twice": sum(written.get(id_) != stamp for one in kept for id_, stamp in one.items()),
         "items_by_the_last_run": done["embedded"],
         "items_per_s": done["items_per_s"],
-        "neighbour_overlap": done["probe"]["overlap"],
+        "neighbour_overlap": round(done["probe"]["overlap"], 3),
         "searches": len(seen.times_s),
         "searches_failed": len(seen.failed),
         "search_p50_ms": round(percentile(seen.times_s, 0.5) * 1000, 1),
