@@ -18,7 +18,7 @@ import pyarrow as pa
 from headwater.schemas import limits
 from headwater.schemas.errors import DamagedError, HeadwaterError, InputError, StoreError
 from headwater.schemas.text import clean_text
-from headwater.storage import table_damage, table_maintenance
+from headwater.storage import table_damage, table_maintenance, table_reads
 from headwater.storage.mending import set_aside
 from headwater.storage.panics import panics_as_errors
 from headwater.storage.table_damage import MISSING_FILE, map_error, says
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
-_NO_TEXT_INDEX = "unless an INVERTED index"
 _CONFLICT = ("commit conflict", "preempted by concurrent", "too many concurrent writers")
 _NPROBES = 20  # of an IVF index: recall 1.00 with the refinement below, at 100,000 rows and 100 partitions
 _REFINE = 5  # candidates times this are compared with their full vectors
@@ -63,6 +62,7 @@ class LanceStore:
         """Remember the folder."""
         self.folder = folder
         self._db: Any = None
+        self._session: Any = None
         self._lock = threading.Lock()
 
     def open(self, definition: TableDef, name: str | None = None, *, create: bool = True) -> LanceTable:
@@ -105,10 +105,17 @@ class LanceStore:
                 )
             return self._db
 
-    def forget(self) -> None:
-        """Let the connection go with all it remembers of files: a table was put in the place of another."""
+    def session(self) -> Any:
+        """Return what all reads of the folder's tables share: open indexes and manifests, in bounds."""
         with self._lock:
-            self._db = None
+            if self._session is None:
+                self._session = table_reads.new_session()
+            return self._session
+
+    def forget(self) -> None:
+        """Let go of all that is remembered of files: a table was put in the place of another."""
+        with self._lock:
+            self._db = self._session = None
 
 
 class LanceTable:
@@ -130,6 +137,7 @@ class LanceTable:
         self._inode = 0
         self._state = table_maintenance.State()
         self._maintaining = threading.Lock()
+        self._empties: dict[tuple[str | None, ...], pl.DataFrame] = {}
 
     # --- writing ---
 
@@ -179,10 +187,8 @@ class LanceTable:
     ) -> pl.DataFrame:
         """Return rows in no particular order; filter and columns are pushed into Lance."""
 
-        def run(table: Any) -> pl.DataFrame:
-            query = table.search().select(list(columns))
-            query = query if where is None else query.where(where)
-            return _frame((query if limit is None else query.limit(limit)).to_arrow())
+        def run(_: Any) -> pl.DataFrame:
+            return _frame(table_reads.scan(self._folder, self._store.session(), columns, where, limit))
 
         return self._read(run, self._empty(columns))
 
@@ -213,21 +219,11 @@ class LanceTable:
         if not words:
             return empty
 
-        def run(table: Any) -> pl.DataFrame:
-            from lancedb import query as lance_query
-
-            make: Any = (
-                lance_query.MatchQuery
-            )  # its dataclass fields have defaults that type checkers do not see
-            query = (
-                table.search(make(words, column), query_type="fts").select([*columns, "_score"]).limit(limit)
+        def run(_: Any) -> pl.DataFrame:
+            found = table_reads.match(
+                self._folder, self._store.session(), words, column, where=where, limit=limit, columns=columns
             )
-            try:
-                return _frame((query if where is None else query.where(where, prefilter=True)).to_arrow())
-            except (OSError, RuntimeError, ValueError) as error:
-                if _NO_TEXT_INDEX in str(error):  # another process is about to make it
-                    return empty
-                raise
+            return empty if found is None else _frame(found)
 
         return self._read(run, empty).sort("_score", descending=True, maintain_order=True)
 
@@ -308,9 +304,13 @@ class LanceTable:
         return f"table {self.name} in {self._store.folder}"
 
     def _empty(self, columns: Sequence[str], score: str | None = None) -> pl.DataFrame:
-        schema = self.definition.arrow()
-        frame = _frame(pa.schema([schema.field(name) for name in columns]).empty_table())
-        return frame if score is None else frame.with_columns(pl.Series(score, [], pl.Float32))
+        key = (*columns, score)
+        if key not in self._empties:  # made once: it takes as long as a small read
+            schema = self.definition.arrow()
+            frame = _frame(pa.schema([schema.field(name) for name in columns]).empty_table())
+            frame = frame if score is None else frame.with_columns(pl.Series(score, [], pl.Float32))
+            self._empties[key] = frame
+        return self._empties[key]
 
     def _make(self) -> None:
         schema = self.definition.arrow()
