@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from headwater.schemas.config import EndlessConfig
 from headwater.storage.home import Home
 from headwater.surface import processes
 
@@ -71,3 +75,33 @@ def run(line: str, env: dict[str, str]) -> str:
     )
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+@pytest.mark.slow
+def test_the_memory_pages_commands_run(tmp_path: Path) -> None:
+    """Each command of docs/memory.md, in order, in one throw-away home that holds the invented project it names."""
+    lines = commands(ROOT / "docs" / "memory.md")
+    assert len(lines) >= 8
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+    env |= {"HEADWATER_HOME": str(tmp_path / "h"), "HEADWATER_EMBEDDING__MODEL": "test-hash"}
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    run(f"headwater ingest {ROOT / 'tests' / 'data' / 'story_en_pay.jsonl.gz'}", env)
+    for line in lines:
+        assert run(line, env), line
+
+
+def test_the_memory_page_names_every_setting() -> None:
+    """Its table of settings has each `endless.*` key, with the default that holds, and no other key."""
+    text = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `([a-z_.]+)` \| (\S+) \| (?:rows|reads|–)", text, re.MULTILINE))
+    assert told == dict(defaults(EndlessConfig))
+
+
+def defaults(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted name of each setting, and its default as the page writes it."""
+    for name, field in section.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from defaults(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", "unset" if field.default is None else f"`{json.dumps(field.default)}`"

@@ -11,10 +11,19 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from headwater.flows.ingest_run import IngestOptions, run_ingest
+from headwater.storage.home import Home
+from headwater.surface.console import Progress
+from headwater.surface.importers.ingest import append_paths
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LIMIT_S = 240  # of one notebook on a busy machine; half a minute on a quiet one
 PATH = re.compile(r"(?:^|[\s\"'(])/(?:home/(?!dev/)|(?:root|Users|tmp|work|var)/)")
+
+CONTINUITY = ROOT / "notebooks" / "01_continuity.ipynb"
+CHARTS = 7
+FINDINGS = re.compile(r"^([123])\. \*\*.+\*\*", re.MULTILINE)
 
 
 def run(path: Path) -> Any:
@@ -61,3 +70,47 @@ def test_stored_outputs_are_those_of_one_run(path: Path) -> None:
     assert {output.output_type for output in outputs} <= {"stream", "execute_result", "display_data"}
     for output in outputs:
         assert PATH.search(json.dumps(output).replace("\\n", " ")) is None
+
+
+def shown(notebook: Any, kind: str) -> list[Any]:
+    """Return what a notebook shows of one media type, in order."""
+    return [
+        output.data[kind]
+        for cell in code_cells(notebook)
+        for output in cell.outputs
+        if kind in output.get("data", {})
+    ]
+
+
+def encodings(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the encodings of a chart and of its layers."""
+    own = [spec["encoding"]] if "encoding" in spec else []
+    return own + [one for layer in spec.get("layer", ()) for one in encodings(layer)]
+
+
+def test_continuity_holds_its_charts() -> None:
+    """Seven charts are stored, each with data and a title, and both axes of each say what they are."""
+    charts = shown(read(CONTINUITY), "application/vnd.vegalite.v6+json")
+    assert len(charts) == CHARTS
+    for spec in charts:
+        assert spec["title"]
+        assert all(spec["datasets"].values())
+        for axis in ("x", "y"):
+            assert any(one.get(axis, {}).get("title") for one in encodings(spec)), (spec["title"], axis)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LIMIT_S + 60)
+@pytest.mark.filterwarnings("default")  # of the libraries that run notebooks
+def test_continuity_reads_ones_own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a home with the same story it tells the three findings that are stored, and leaves no trace in it."""
+    home = Home.open(tmp_path / "home")
+    append_paths(home, [ROOT / "tests" / "data" / "story_en_pay.jsonl.gz"], None, Progress("reading"))
+    run_ingest(home, IngestOptions(embedding_version=None, until_idle=True))
+    before = {path: path.stat().st_mtime_ns for path in home.root.rglob("*")}
+    monkeypatch.setenv("HEADWATER_NOTEBOOK_HOME", str(home.root))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    findings = shown(run(CONTINUITY), "text/markdown")
+    assert findings == shown(read(CONTINUITY), "text/markdown")
+    assert FINDINGS.findall(findings[0]) == ["1", "2", "3"]
+    assert {path: path.stat().st_mtime_ns for path in home.root.rglob("*")} == before
