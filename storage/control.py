@@ -98,8 +98,15 @@ def set_mode(home: Home, mode: str, *, at_ns: int | None = None, by: str = "cli"
 
 
 def effective_mode(home: Home) -> str:
-    """Return the mode: the last one decided, else that of the settings. Raises StoreError, ConfigError."""
-    return ControlJournal(home).state().mode or home.config().mode
+    """Return the mode: the last one decided, else that of the settings, where `endless.enabled` means endless.
+
+    Raises StoreError, ConfigError.
+    """
+    decided = ControlJournal(home).state().mode
+    if decided is not None:
+        return decided
+    config = home.config()
+    return "endless" if config.endless.enabled else config.mode
 
 
 def append_durably(path: Path, line: bytes) -> None:

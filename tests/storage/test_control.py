@@ -109,8 +109,10 @@ def test_writers_at_once(tmp_path: Path) -> None:
 def test_a_decided_mode_is_above_the_settings(tmp_path: Path) -> None:
     """The settings hold until somebody decides; the last decision wins; a mode that does not exist is refused."""
     home = Home.open(tmp_path / "h")
-    home.config_file.write_text('mode = "endless"\n', encoding="utf-8")
-    assert effective_mode(home) == "endless"
+    assert effective_mode(home) == "session"
+    for text in ('mode = "endless"\n', "[endless]\nenabled = true\n"):
+        home.config_file.write_text(text, encoding="utf-8")
+        assert effective_mode(home) == "endless"
     set_mode(home, "session")
     assert effective_mode(home) == "session"
     set_mode(home, "endless")
