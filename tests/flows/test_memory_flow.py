@@ -111,7 +111,7 @@ def test_a_story_has_threads_memories_and_a_log(story: Home) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_live_stopped_and_killed_at_random_is_the_same_as_a_whole(seed: int) -> None:
     """The same journal in pieces, with stops and crashes between and in them, and through `reprocess`: equal rows."""
     chance = random.Random(seed)
