@@ -230,6 +230,7 @@ def _memory(  # noqa: PLR0917 - all of it is opened by its only caller
         builder,
         finish=lambda: options.until_idle and not stop.is_set(),
         is_clean=_begin(home.recovery),
+        is_bounded=options.until_idle,
     )
     return steps, MemoryWriter(tables, outbox, _version_of(home, options), clock=options.clock)
 

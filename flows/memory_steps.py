@@ -18,6 +18,7 @@ from headwater.flows.topic_windows import TopicWindows
 from headwater.flows.topics import TopicLogic
 from headwater.flows.working_set import WorkingSetLogic
 from headwater.schemas import clock as clock_module
+from headwater.schemas import limits
 from headwater.schemas.memory_columns import (
     CONTINUITY_LOG,
     EVENT_THREADS,
@@ -179,15 +180,24 @@ class MemorySteps:
     """The stateful steps of memory, by their names; each is what the engine builds a project's logic with."""
 
     def __init__(
-        self, config: MemoryConfig, builder: Builder, *, finish: Callable[[], bool], is_clean: bool = True
+        self,
+        config: MemoryConfig,
+        builder: Builder,
+        *,
+        finish: Callable[[], bool],
+        is_clean: bool = True,
+        is_bounded: bool = False,
     ) -> None:
         """`finish` is asked at the end: whether all that waits is handed on, and late projects are derived anew.
 
-        `is_clean`: the run before this one ended well, so that its tables hold what its snapshots know of.
+        `is_bounded`: the run reads what is there and ends. `is_clean`: the run before this one ended well, so that its
+        tables hold what its snapshots know of.
         """
         self._is_clean = is_clean
         self._config = config
-        self._order = OrderConfig(config.horizon_s)
+        self._order = OrderConfig(
+            config.horizon_s, limits.HISTORY_EVENTS if is_bounded else limits.WAITING_EVENTS
+        )
         self._builder = builder
         self._finish = finish
 

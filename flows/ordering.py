@@ -75,9 +75,13 @@ class Builder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OrderConfig:
-    """`horizon_s`: how long after the last event the passing of time still makes something."""
+    """`horizon_s`: how long after the last event the passing of time still makes something.
+
+    `history_events` that wait are a history: a bounded run reads one file after the other, a live one a stream.
+    """
 
     horizon_s: float
+    history_events: int = limits.WAITING_EVENTS
     reorder_s: float = limits.REORDER_S
     quiet_s: float = limits.REBUILD_QUIET_S
     wait_s: float = limits.REBUILD_WAIT_S
@@ -165,14 +169,14 @@ class OrderLogic:
     def take(self, items: Iterable[Seen | Asked], now: datetime) -> None:
         """Take what comes in; `on_time` hands it on.
 
-        When RELEASE_EVENTS come before any can be handed on, a history is read: it is derived as a whole when it is
-        there, for its sessions come one after the other and not in the order of their events.
+        When so many come before any can be handed on that a history is read, it is derived as a whole when it is there,
+        for its sessions come one after the other and not in the order of their events.
         """
         items, state = list(items), self._state
         self._check({one.event.id for one in items if isinstance(one, Seen)}, now)
         for item in items:
             self._put(item, now)
-        if not self.is_dirty and len(state.waiting) >= limits.RELEASE_EVENTS:
+        if not self.is_dirty and len(state.waiting) >= self._config.history_events:
             self._spoil(now)
 
     def on_time(self, now: datetime) -> list[Moment]:

@@ -223,9 +223,10 @@ SESSION_TAIL_PIECES = 24  # last ones: what came of it
 SESSION_PIECE_CHARS = 800  # of each: the state of a hundred sessions stays below two megabytes
 THREAD_TITLE_CHARS = 80  # of a thread's title: a line of a terminal
 REORDER_S = 2.0  # events of a project wait so long for earlier ones: deliveries of one moment come within it
-RELEASE_EVENTS = (
-    1_000  # waiting events of a project that are released at once: each release is a commit per table
+HISTORY_EVENTS = (
+    1_000  # of a project that wait in a bounded run: it reads a history, derived as a whole and once
 )
+WAITING_EVENTS = 20_000  # the same of a live one: ten times what the fastest stream brings within REORDER_S
 TIMER_S = (
     30.0  # between two looks at what the passing of time makes: windows close within a minute of their time
 )

@@ -66,10 +66,10 @@ class Table:
 class Stream:
     """An order with its table and clock; `heard` is what the steps behind it know, in their order."""
 
-    def __init__(self, table: Table | None = None) -> None:
+    def __init__(self, table: Table | None = None, config: OrderConfig = CONFIG) -> None:
         self.table = table or Table()
         self.now = NOW
-        self.logic = OrderLogic("/p", CONFIG, self.table, OrderState())
+        self.logic = OrderLogic("/p", config, self.table, OrderState())
         self.heard: list[str] = []
         self.moments: list[Moment] = []
 
@@ -249,14 +249,16 @@ def test_time_is_handed_on_while_it_can_make_something_and_then_the_state_goes()
     assert stream.logic.is_over(stream.now)
 
 
-def test_a_history_is_derived_as_a_whole() -> None:
-    """RELEASE_EVENTS that come at once are no stream: they are derived together, once they are all there."""
-    stream = Stream()
-    for start in range(0, limits.RELEASE_EVENTS, 100):
-        stream.tell(*(prompt(f"e{n:04}", n) for n in range(start, start + 100)))
+@pytest.mark.parametrize("history", [limits.HISTORY_EVENTS, limits.WAITING_EVENTS])
+def test_a_history_is_derived_as_a_whole(history: int) -> None:
+    """HISTORY_EVENTS waiting in a bounded run, or WAITING_EVENTS in a live one, are derived together, once."""
+    stream = Stream(config=replace(CONFIG, history_events=history))
+    for start in range(0, history, 100):
+        assert not stream.logic.is_dirty
+        stream.tell(*(prompt(f"e{n:05}", n) for n in range(start, start + 100)))
     assert stream.logic.is_dirty
     stream.wait(timedelta(seconds=limits.REBUILD_QUIET_S + 1))
-    assert (len(stream.heard), stream.table.built) == (limits.RELEASE_EVENTS, 1)
+    assert (len(stream.heard), stream.table.built) == (history, 1)
 
 
 def test_a_request_to_consolidate_has_its_place_in_the_order() -> None:
