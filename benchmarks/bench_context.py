@@ -52,6 +52,7 @@ BACKLOG = 4_000
 RUNS = 60  # of each: kind of event, mode, and state of the server
 RATE_PER_S = 20.0
 PROJECT = "/home/dev/bench"
+BARE_S: list[float] = []  # of a bare interpreter, in turns with all others
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 
@@ -68,7 +69,7 @@ def main() -> None:
         result: dict[str, Any] = {"items": ITEMS, "memories": MEMORIES_N, "runs": RUNS}
         result["no_server"] = figures(asked(command, prompts, "none")[0])
         with running(home, "server") as server:
-            wait_for_model(home)
+            wait_for_model(home, version)
             result["idle"] = both_modes(home, command, prompts, "idle")
             with running(home, "ingest"), events_coming(home):
                 time.sleep(3.0)
@@ -85,6 +86,7 @@ def main() -> None:
             os.kill(server.pid, signal.SIGSTOP)
             result["hung_server"] = figures(asked(command, prompts, "hung")[0])
             os.kill(server.pid, signal.SIGCONT)
+    result["bare_interpreter"] = figures(BARE_S)
     result |= {"p50_bar_ms": 50, "p95_bar_ms": 100, "no_answer_bar_ms": 350}
     write_result("context", result, as_json=args.json)
 
@@ -290,7 +292,10 @@ def both_modes(home: Home, command: list[str], prompts: Sequence[str], name: str
 
 
 def asked(command: list[str], prompts: Sequence[str], name: str) -> tuple[list[float], int]:
-    """Call the hook in turns with a start and a prompt; return the seconds of each, and how many were told."""
+    """Call the hook in turns with a start and a prompt; return the seconds of each, and how many were told.
+
+    A bare interpreter in between tells how busy the machine is with other things.
+    """
     waits_s, told = [], 0
     for n in range(RUNS):
         session = f"{name}-{n}"
@@ -305,6 +310,9 @@ def asked(command: list[str], prompts: Sequence[str], name: str) -> tuple[list[f
             start_s = time.perf_counter()
             done = subprocess.run(command, input=data, check=True, capture_output=True, env={}, cwd="/")
             waits_s.append(time.perf_counter() - start_s)
+            start_s = time.perf_counter()
+            subprocess.run([command[0], "-I", "-S", "-c", "pass"], check=True, env={}, cwd="/")
+            BARE_S.append(time.perf_counter() - start_s)
             told += bool(done.stdout)
     return waits_s, told
 
@@ -330,11 +338,15 @@ def running(home: Home, role: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def wait_for_model(home: Home) -> None:
-    """Return when the server answers and has its model."""
+def wait_for_model(home: Home, version: str) -> None:
+    """Return when the server answers, has its model, and has embedded what had no vector: memories and sessions."""
     while (ask_server(home, "ping", {}) or {}).get("model") is None:
         time.sleep(0.2)
     time.sleep(3.0)
+    with closing(VectorOutbox(home.outbox_file)) as outbox:
+        while outbox.counts(version).pending + outbox.counts(version).processing:
+            time.sleep(0.5)
+    time.sleep(1.0)
 
 
 @contextmanager
