@@ -100,15 +100,17 @@ class MemoryWriter:
         fault_point("memory.upserted")
 
     def _delete(self, table: LanceTable, gone: Sequence[str]) -> None:
+        """Delete rows, their jobs first: a run killed in between finds the rows again, and would not find the jobs."""
+        if not gone:
+            return
+        kind = ITEM_KINDS.get(table.name)
+        if kind is not None:
+            self._outbox.remove(kind, gone)
         key = table.definition.key
         for start in range(0, len(gone), limits.IDS_PER_FILTER):
             ids = ", ".join(map(quote, gone[start : start + limits.IDS_PER_FILTER]))
             table.delete(f"{key} IN ({ids})")
-        if gone:
-            fault_point("memory.deleted")
-        kind = ITEM_KINDS.get(table.name)
-        if gone and kind is not None:
-            self._outbox.remove(kind, gone)
+        fault_point("memory.deleted")
 
 
 def _arrow(definition: TableDef, rows: list[dict[str, Any]]) -> pa.Table:
