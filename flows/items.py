@@ -57,64 +57,32 @@ class ItemSource:
     row_id: Callable[[str], str] = str  # item id -> id of the row that holds it
 
 
+def _item(row: dict[str, Any], item_id: str, text: tuple[str, str], at: datetime, kind: str) -> Item:
+    """Return the item of a text and its hash; a memory is of no one session and of no one agent."""
+    project, session_id, agent = row["project"], row.get("session_id"), row.get("agent")
+    return Item(item_id, *text, project, at, kind, session_id, agent)
+
+
 def _entry(row: dict[str, Any]) -> list[Item]:
-    return [
-        Item(
-            item_id=row["id"],
-            content=row["content"],
-            content_hash=row["content_hash"],
-            project=row["project"],
-            at=row["at"],
-            kind=row["kind"],
-            session_id=row["session_id"],
-            agent=row["agent"],
-        )
-    ]
+    return [_item(row, row["id"], (row["content"], row["content_hash"]), row["at"], row["kind"])]
 
 
 def _titles(row: dict[str, Any]) -> list[Item]:
     titles = task_titles(row["id"], (row["tool"] or {}).get("name"), row["content"])
     return [
-        Item(
-            item_id=item_id,
-            content=title,
-            content_hash=content_hash(title),
-            project=row["project"],
-            at=row["at"],
-            kind=row["kind"],
-            session_id=row["session_id"],
-            agent=row["agent"],
-        )
+        _item(row, item_id, (title, content_hash(title)), row["at"], row["kind"])
         for item_id, title in titles.items()
     ]
 
 
-def _memory(row: dict[str, Any]) -> list[Item]:
-    return [
-        Item(
-            item_id=row["memory_id"],
-            content=row["summary"],
-            content_hash=row["content_hash"],
-            project=row["project"],
-            at=row["last_at"],
-            kind=Kind.INSIGHT.value,
-        )
-    ]
+def _summary(key: str) -> Callable[[dict[str, Any]], list[Item]]:
+    """Return what gives the item of a row with a summary, whose id stands in the column `key`."""
 
+    def items(row: dict[str, Any]) -> list[Item]:
+        text = (row["summary"], row["content_hash"])
+        return [_item(row, row[key], text, row["last_at"], Kind.INSIGHT.value)]
 
-def _session(row: dict[str, Any]) -> list[Item]:
-    return [
-        Item(
-            item_id=row["id"],
-            content=row["summary"],
-            content_hash=row["content_hash"],
-            project=row["project"],
-            at=row["last_at"],
-            kind=Kind.INSIGHT.value,
-            session_id=row["session_id"],
-            agent=row["agent"],
-        )
-    ]
+    return items
 
 
 _OF_EVENT = ("id", "content", "content_hash", "project", "session_id", "agent", "kind", "at")
@@ -129,8 +97,10 @@ SOURCES: dict[ItemKind, ItemSource] = {
         where=f"tool.name IN ({', '.join(map(quote, TASK_TOOLS))})",
         row_id=event_of_task_title,
     ),
-    ItemKind.MEMORY: ItemSource(MEMORIES, ("memory_id", *_OF_SUMMARY), _memory),
-    ItemKind.SESSION_SUMMARY: ItemSource(SESSIONS, ("id", "session_id", "agent", *_OF_SUMMARY), _session),
+    ItemKind.MEMORY: ItemSource(MEMORIES, ("memory_id", *_OF_SUMMARY), _summary("memory_id")),
+    ItemKind.SESSION_SUMMARY: ItemSource(
+        SESSIONS, ("id", "session_id", "agent", *_OF_SUMMARY), _summary("id")
+    ),
 }
 
 

@@ -160,10 +160,12 @@ class ThreadLogic:
         """Return what is decided by this event: turns before it, its own turn, or the thread that it inherits."""
         found = self.on_time(event.at)
         ready, key = self._turns.take(event, self._is_decided)
+        # taken before others are decided, which may forget the very turn that this event comes to
+        inherited = None if key is None else self._state.decided[key][0]
         found += [self._decide(turn, event.at) for turn in ready]
-        if key is not None and (known := self._state.decided.get(key)) is not None:
-            thread_id = known[0]
-            self._state.decided.pop(key)
+        if key is not None and inherited is not None:
+            thread_id = inherited
+            self._state.decided.pop(key, None)
             self._state.decided[key] = (thread_id, event.at)
             self._touch(thread_id, event.at)
             found.append(Assigned(thread_id, (short(event),), event.at))

@@ -63,6 +63,20 @@ def test_a_turn_is_decided_by_its_answer_and_late_events_inherit() -> None:
     assert found[1].turn is None
 
 
+def test_an_event_finds_its_turn_though_it_lets_others_be_decided() -> None:
+    """Deciding another turn may forget the one it comes to two days later: it has its thread all the same."""
+    hours = [("s1", "s1-1", 0), ("s1", "s1-2", 0), ("s2", None, 0), ("s1", "s1-3", 25), ("s1", "s1-4", 50)]
+    events = [
+        event(f"e{n}", content=WEBHOOK, at_s=hour * 3600, session=session, turn=name, seq=n)
+        for n, (session, name, hour) in enumerate([*hours, ("s2", "s2-2", 50), ("s2", None, 50)])
+    ]
+    found = run(events)
+    by_event = {one.id: item for item in found for one in item.events}
+    assert sorted(one.id for item in found for one in item.events) == [one.id for one in events]
+    assert by_event["e6"].thread_id == by_event["e2"].thread_id
+    assert by_event["e6"].turn is None
+
+
 def test_a_turn_without_an_answer_is_decided() -> None:
     """By the next prompt, by the session's end, or after half an hour of silence."""
     prompt = event("p1", content=WEBHOOK)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from outbox_jobs import V, request
 
 from headwater.schemas import limits
 from headwater.schemas.clock import FakeClock
@@ -15,27 +15,7 @@ from headwater.schemas.ids import job_id
 from headwater.schemas.jobs import Job, JobCounts, JobRequest, JobStatus
 from headwater.storage.outbox import VectorOutbox
 
-V = "minilm-384-abc"
 JOB = job_id("entry", "e1", V)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that the test moves."""
-    return FakeClock()
-
-
-@pytest.fixture
-def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[VectorOutbox]:
-    """Return an empty outbox."""
-    made = VectorOutbox(tmp_path / "outbox.sqlite", clock)
-    yield made
-    made.close()
-
-
-def request(item: str = "e1", content: str = "h1", version: str = V) -> JobRequest:
-    """Return a request for one item."""
-    return JobRequest(ItemKind.ENTRY, item, version, content)
 
 
 def job(outbox: VectorOutbox, name: str = JOB) -> Job:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from outbox_jobs import V, request
 
 from headwater.schemas import limits
 from headwater.schemas.clock import FakeClock
@@ -12,27 +12,6 @@ from headwater.schemas.events import ItemKind
 from headwater.schemas.ids import job_id
 from headwater.schemas.jobs import JobCounts, JobMetrics, JobRequest, JobStatus
 from headwater.storage.outbox import VectorOutbox
-
-V = "minilm-384-abc"
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that the test moves."""
-    return FakeClock()
-
-
-@pytest.fixture
-def outbox(tmp_path: Path, clock: FakeClock) -> Iterator[VectorOutbox]:
-    """Return an empty outbox."""
-    made = VectorOutbox(tmp_path / "outbox.sqlite", clock)
-    yield made
-    made.close()
-
-
-def request(item: str = "e1", content: str = "h1", version: str = V) -> JobRequest:
-    """Return a request for one item."""
-    return JobRequest(ItemKind.ENTRY, item, version, content)
 
 
 def name(item: str, version: str = V) -> str:
