@@ -108,9 +108,12 @@ def _start(home: str, envelope: "dict[str, Any]", env: "Mapping[str, str]") -> N
     payload = envelope["payload"]
     if not isinstance(payload, dict) or payload.get("hook_event_name") not in _ASKING:
         return
-    from headwater.surface import autostart  # as above
+    try:
+        from headwater.surface import autostart  # as above
 
-    autostart.start(home, env)
+        autostart.start(home, env)
+    except Exception:  # noqa: BLE001 - as above; that nothing runs is told by `headwater status`
+        return
 
 
 def _report(home: str, error: BaseException) -> None:
