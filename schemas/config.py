@@ -46,6 +46,14 @@ class IngestConfig(_Section):
     epoch_s: float = Field(default=limits.EPOCH_S, gt=0, allow_inf_nan=False)
 
 
+class ServerConfig(_Section):
+    """The stream as processes."""
+
+    idle_stop_h: float = Field(
+        default=24, ge=0, allow_inf_nan=False, description="hours without a hook or a question; 0: never"
+    )
+
+
 class WorkingSetConfig(_Section):
     """What is active in a project."""
 
@@ -146,6 +154,7 @@ class Config(BaseSettings):
     mode: Literal["session", "endless"] = "session"
     embedding: EmbeddingConfig = EmbeddingConfig()
     ingest: IngestConfig = IngestConfig()
+    server: ServerConfig = ServerConfig()
     endless: EndlessConfig = EndlessConfig()
     retrieval: RetrievalConfig = RetrievalConfig()
     progressive_disclosure: ProgressiveDisclosureConfig = ProgressiveDisclosureConfig()

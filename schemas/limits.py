@@ -170,6 +170,11 @@ READY_S = 60.0  # a process that is not ready by then is reported, not waited fo
 STOP_S = 10.0  # a process that has not ended by then is killed
 RESTART_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)  # the supervisor's waits between restarts of one child
 STEADY_S = 60.0  # a child that ran so long starts its waits anew
+DIFF_LINE_CHARS = 300  # of one line that `install` shows: settings of one line have megabytes
+IDLE_LOOK_S = (
+    60.0  # between two looks whether anybody uses the stream: it may run a minute longer than it has to
+)
+PAUSE_MAX_S = 366 * 86_400.0  # of a pause that ends by itself: a longer one is meant to have no end
 LOG_BYTES = 1024 * 1024  # of one log file; one older one is kept
 REQUEST_BYTES = 1024 * 1024  # of one request over the socket
 REQUEST_S = 60.0  # a client waits so long for an answer

@@ -46,9 +46,8 @@ def demo(*, keep: bool) -> None:
         say("3. headwater status\n")
         _show_status(home)
         _show_answers(home)
-        say("Next: headwater install --show-command   prints the command for your agent's hooks")
-        say("      headwater up                       starts the stream in your own home")
-        say("      headwater ingest PATH              brings in hook logs that you have")
+        say("Next: headwater install        connects your agent; its next session starts the stream")
+        say("      headwater ingest PATH    brings in sessions that you had before")
 
 
 @contextlib.contextmanager
