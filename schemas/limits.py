@@ -57,6 +57,7 @@ IDS_PER_FILTER = 500  # ids in one Lance filter: longer lists are split
 COMPACT_ROWS = (
     20_000  # a fragment of so many rows is not rewritten again: a compaction stays below a second or two
 )
+DELETED_SHARE_MAX = 0.1  # a fragment with a larger share of deleted rows is rewritten: Lance's own default
 INDEX_CACHE_BYTES = 256 * 1024 * 1024  # of open indexes per store: Lance would take up to 6 GB
 METADATA_CACHE_BYTES = 64 * 1024 * 1024  # of fragments and manifests per store
 VERSION_KEEP_BUSY_S = (
