@@ -6,7 +6,7 @@ question gives the same bytes as long as nothing happens. Output of tools and ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.query import context_text as texts
@@ -17,7 +17,6 @@ from headwater.query.search import find
 from headwater.query.summary import summary
 from headwater.query.working_set import WorkingSetStore
 from headwater.schemas import limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.clock import UTC_MIN
 from headwater.schemas.events import Kind
 
@@ -122,13 +121,13 @@ class ContextComposer:
         if ask.at is None:
             return self._cache.continuity(ask.project, self._config)
         log = ContinuityManager(self._stores, self._config.endless.continuity)
-        return log.current(Scope(ask.project), ask.at)
+        return log.current(self._stores.scope(ask.project), ask.at)
 
     def _active(self, ask: Ask) -> Sequence[Member]:
         if ask.at is None:
             return self._cache.active(ask.project, self._config)
         store = WorkingSetStore(self._stores, self._config.endless.working_set)
-        return store.at(Scope(ask.project), ask.at).members
+        return store.at(self._stores.scope(ask.project), ask.at).members
 
     def _is_news(self, ask: Ask, one: Member) -> bool:
         says_something = one.kind in TOLD_KINDS and (one.topics or one.files or one.entities)
@@ -207,7 +206,7 @@ class ContextComposer:
         if not wanted:
             return []
         layer1 = self._config.progressive_disclosure.layer1
-        scope = Scope(ask.project, kinds=TOLD_KINDS, until=ask.at)
+        scope = replace(self._stores.scope(ask.project), kinds=TOLD_KINDS, until=ask.at)
         found = find(self._stores, prompt, scope, limits.INJECT_LOOK)
         others = [
             hit

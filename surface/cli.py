@@ -33,6 +33,7 @@ VERBS = {
     "memories": ("memory", "memories"),
     "migrate": ("keeping", "migrate"),
     "models": ("models", "models"),
+    "project": ("project", "project"),
     "reembed": ("models", "reembed"),
     "reprocess": ("history", "reprocess"),
     "restore": ("keeping", "restore"),

@@ -13,7 +13,6 @@ from headwater.query.context import Ask, Composed, ContextComposer
 from headwater.query.context_text import NOTHING
 from headwater.query.scope import one_of, where
 from headwater.schemas import clock, limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.clock import iso
 from headwater.schemas.errors import InputError
 from headwater.schemas.events import Kind
@@ -75,7 +74,7 @@ class _Hook:
         self._is_prompt = args.get("event") == "UserPromptSubmit"
         self._prompt = str(args.get("prompt") or "")[: limits.QUERY_CHARS] if self._is_prompt else None
         self._source = str(args.get("source") or STARTS[0])
-        self._project = str(args.get("project") or "")
+        self._project = context.stores.called(str(args.get("project") or ""))
         self._key = ""
         self._again = False
 
@@ -119,7 +118,7 @@ class _Hook:
 
     def _last_of_session(self) -> datetime | None:
         """Return when the session last said or did something: what came after it is new to its agent."""
-        scope = Scope(self._project, session_id=self._own)
+        scope = replace(self._context.stores.scope(self._project), session_id=self._own)
         rows = self._context.stores.events.scan(["at"], f"{where(scope)} AND {one_of('kind', _SAID)}")
         last: datetime | None = rows.get_column("at").max() if rows.height else None  # type: ignore[assignment]
         return last

@@ -12,6 +12,7 @@ from headwater.schemas.errors import InputError
 from headwater.surface import status
 from headwater.surface.injection import INJECTION_OPERATIONS
 from headwater.surface.memory_operations import MEMORY_OPERATIONS
+from headwater.surface.project_operations import PROJECT_OPERATIONS
 from headwater.surface.request_context import Context, scope_of
 
 if TYPE_CHECKING:
@@ -95,4 +96,5 @@ OPERATIONS: dict[str, Callable[[Context, dict[str, Any]], dict[str, Any]]] = {
     "details": details,
     **MEMORY_OPERATIONS,
     **INJECTION_OPERATIONS,
+    **PROJECT_OPERATIONS,
 }

@@ -32,7 +32,7 @@ def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
     return {
         "events": rows.height,
         "sessions": rows.select("agent", "session_id").n_unique() if rows.height else 0,
-        "projects": rows["project"].n_unique() if rows.height else 0,
+        "projects": stores.renamed(rows)["project"].n_unique() if rows.height else 0,
         "vectors": 0 if version is None else VectorStore(home).count_items(version),
         "memories": stores.table(MEMORIES).count(),
     }
