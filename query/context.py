@@ -6,7 +6,7 @@ question gives the same bytes as long as nothing happens. Output of tools and ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.query import context_text as texts
@@ -55,12 +55,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The text for the agent ("" for nothing), how it came about, and the keys of what is in it."""
+    """The text for the agent ("" for nothing), how it came about, the keys of what is in it, and their scores.
+
+    A score is the relevance of an active event, the share of the prompt that a memory names, or that of a search; None
+    for what was not compared with anything.
+    """
 
     text: str
     meta: Mapping[str, Any]
     tokens: int
     keys: tuple[str, ...]
+    scores: Mapping[str, float | None] = field(default_factory=dict)
 
 
 class ContextComposer:
@@ -94,7 +99,8 @@ class ContextComposer:
             }
         else:
             meta = {"match_count": len(entries), "expanded_count": 0, "estimated_tokens": told.tokens}
-        return Composed(told.text, meta, told.tokens, told.keys)
+        scores = {entry.key: entry.score for entry in entries}
+        return Composed(told.text, meta, told.tokens, told.keys, {key: scores[key] for key in told.keys})
 
     # --- choosing ---
 
@@ -154,7 +160,9 @@ class ContextComposer:
             ) is not None and newer not in chain:
                 chain.append(newer)
             good |= {one.id: one for one in reversed(chain) if one.id not in good}
-        return self._memory_entries(ask, good.values(), zone)
+        shares = {memory.id: share for share, memory in found}
+        entries = self._memory_entries(ask, good.values(), zone)
+        return [replace(entry, score=shares.get(entry.id)) for entry in entries]
 
     def _memory_entries(self, ask: Ask, memories: Iterable[Memory], zone: str) -> list[Entry]:
         kept: list[Memory] = []
@@ -223,7 +231,7 @@ class ContextComposer:
                 hit.score, wanted, named, layer1.min_score, limits.INJECT_EVENT_SHARE
             ):
                 entry = texts.event_entry("found", hit.id, hit.kind, hit.at, zone=zone, line=hit.summary)
-                good.setdefault(hit.summary, entry)
+                good.setdefault(hit.summary, replace(entry, score=hit.score))
             if len(good) == layer1.top_k:
                 break
         return list(good.values())
@@ -238,7 +246,7 @@ class ContextComposer:
             for one in some:
                 if line := lines.get(one.event_id, ""):
                     entry = texts.event_entry("active", one.event_id, one.kind, one.at, zone=zone, line=line)
-                    entries.setdefault(line, entry)
+                    entries.setdefault(line, replace(entry, score=one.relevance))
                 if len(entries) == limits.INJECT_ACTIVE:
                     return list(entries.values())
         return list(entries.values())

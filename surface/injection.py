@@ -17,7 +17,7 @@ from headwater.schemas.clock import iso
 from headwater.schemas.errors import InputError
 from headwater.schemas.events import Kind
 from headwater.schemas.ids import content_hash, digest
-from headwater.storage.usage import Injection
+from headwater.storage.usage import Injection, ToldItem
 from headwater.surface.memory_operations import time_of
 from headwater.surface.request_context import scope_of
 
@@ -112,7 +112,19 @@ class _Hook:
         if not composed.text or self._again:
             return
         now, usage = clock.SYSTEM.now(), self._context.usage
-        usage.record_injection(self._session, Injection(self._key, now, composed.tokens, composed.keys))
+        told = [
+            ToldItem(
+                self._session,
+                self._key,
+                key,
+                self._project,
+                now,
+                not self._is_prompt,
+                composed.scores.get(key),
+            )
+            for key in composed.keys
+        ]
+        usage.record_injection(self._session, Injection(self._key, now, composed.tokens, composed.keys), told)
         memories = [key.partition(":")[2] for key in composed.keys if key.startswith("memory:")]
         usage.mark_accessed(memories, now)
 

@@ -69,7 +69,8 @@ def ping(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 def counts(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     """Return the counts of `status` that need open tables."""
     del args
-    return status.table_counts(context.home, context.stores)
+    stores = context.stores
+    return status.table_counts(context.home, stores) | {"told": status.told_counts(stores, context.usage)}
 
 
 def _ids(args: dict[str, Any]) -> list[str]:
