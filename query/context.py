@@ -6,7 +6,7 @@ question gives the same bytes as long as nothing happens. Output of tools and ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.query import context_text as texts
@@ -17,7 +17,6 @@ from headwater.query.search import find
 from headwater.query.summary import summary
 from headwater.query.working_set import WorkingSetStore
 from headwater.schemas import limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.clock import UTC_MIN
 from headwater.schemas.events import Kind
 
@@ -56,12 +55,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The text for the agent ("" for nothing), how it came about, and the keys of what is in it."""
+    """The text for the agent ("" for nothing), how it came about, the keys of what is in it, and their scores.
+
+    A score is the relevance of an active event, the share of the prompt that a memory names, or that of a search; None
+    for what was not compared with anything.
+    """
 
     text: str
     meta: Mapping[str, Any]
     tokens: int
     keys: tuple[str, ...]
+    scores: Mapping[str, float | None] = field(default_factory=dict)
 
 
 class ContextComposer:
@@ -95,7 +99,8 @@ class ContextComposer:
             }
         else:
             meta = {"match_count": len(entries), "expanded_count": 0, "estimated_tokens": told.tokens}
-        return Composed(told.text, meta, told.tokens, told.keys)
+        scores = {entry.key: entry.score for entry in entries}
+        return Composed(told.text, meta, told.tokens, told.keys, {key: scores[key] for key in told.keys})
 
     # --- choosing ---
 
@@ -122,13 +127,13 @@ class ContextComposer:
         if ask.at is None:
             return self._cache.continuity(ask.project, self._config)
         log = ContinuityManager(self._stores, self._config.endless.continuity)
-        return log.current(Scope(ask.project), ask.at)
+        return log.current(self._stores.scope(ask.project), ask.at)
 
     def _active(self, ask: Ask) -> Sequence[Member]:
         if ask.at is None:
             return self._cache.active(ask.project, self._config)
         store = WorkingSetStore(self._stores, self._config.endless.working_set)
-        return store.at(Scope(ask.project), ask.at).members
+        return store.at(self._stores.scope(ask.project), ask.at).members
 
     def _is_news(self, ask: Ask, one: Member) -> bool:
         says_something = one.kind in TOLD_KINDS and (one.topics or one.files or one.entities)
@@ -155,7 +160,9 @@ class ContextComposer:
             ) is not None and newer not in chain:
                 chain.append(newer)
             good |= {one.id: one for one in reversed(chain) if one.id not in good}
-        return self._memory_entries(ask, good.values(), zone)
+        shares = {memory.id: share for share, memory in found}
+        entries = self._memory_entries(ask, good.values(), zone)
+        return [replace(entry, score=shares.get(entry.id)) for entry in entries]
 
     def _memory_entries(self, ask: Ask, memories: Iterable[Memory], zone: str) -> list[Entry]:
         kept: list[Memory] = []
@@ -207,7 +214,7 @@ class ContextComposer:
         if not wanted:
             return []
         layer1 = self._config.progressive_disclosure.layer1
-        scope = Scope(ask.project, kinds=TOLD_KINDS, until=ask.at)
+        scope = replace(self._stores.scope(ask.project), kinds=TOLD_KINDS, until=ask.at)
         found = find(self._stores, prompt, scope, limits.INJECT_LOOK)
         others = [
             hit
@@ -224,7 +231,7 @@ class ContextComposer:
                 hit.score, wanted, named, layer1.min_score, limits.INJECT_EVENT_SHARE
             ):
                 entry = texts.event_entry("found", hit.id, hit.kind, hit.at, zone=zone, line=hit.summary)
-                good.setdefault(hit.summary, entry)
+                good.setdefault(hit.summary, replace(entry, score=hit.score))
             if len(good) == layer1.top_k:
                 break
         return list(good.values())
@@ -239,7 +246,7 @@ class ContextComposer:
             for one in some:
                 if line := lines.get(one.event_id, ""):
                     entry = texts.event_entry("active", one.event_id, one.kind, one.at, zone=zone, line=line)
-                    entries.setdefault(line, entry)
+                    entries.setdefault(line, replace(entry, score=one.relevance))
                 if len(entries) == limits.INJECT_ACTIVE:
                     return list(entries.values())
         return list(entries.values())

@@ -36,7 +36,7 @@ def get_details(stores: Stores, ids: Sequence[str], scope: Scope) -> Details:
     wanted = check_ids(ids)
     if not wanted:
         return Details((), ())
-    found = stores.events.scan(list(_COLUMNS), ids_where(wanted, scope))
+    found = stores.renamed(stores.events.scan(list(_COLUMNS), ids_where(wanted, scope)))
     rows = {row["id"]: row for row in found.iter_rows(named=True)}
     children = _children(stores, rows, scope)
     items = tuple(_detail(rows[item], children.get(item, [])) for item in wanted if item in rows)
@@ -51,7 +51,7 @@ def _children(
         return {}
     sessions = one_of("session_id", sorted({row["session_id"] for row in rows.values()}))
     # a child is told of whatever its kind, time or file: only the project is a wall
-    walls = ids_where(list(rows), Scope(project=scope.project), "parent_id")
+    walls = ids_where(list(rows), scope.of_project(), "parent_id")
     found = stores.events.scan([*_CHILD_ORDER, "parent_id", "tool"], f"{sessions} AND {walls}").sort(
         _CHILD_ORDER
     )

@@ -23,7 +23,7 @@ def where(scope: Scope, *, files: bool = True) -> str | None:
     """
     parts = []
     if scope.project is not None:
-        parts.append(f"project = {quote(scope.project)}")
+        parts.append(one_of_names((scope.project, *scope.moved)))
     if scope.session_id is not None:
         parts.append(f"session_id = {quote(scope.session_id)}")
     if scope.agent is not None:
@@ -49,6 +49,11 @@ def both(first: str | None, second: str | None) -> str | None:
 def one_of(column: str, values: Iterable[str]) -> str:
     """Return the filter of a column that holds one of the values (at least one)."""
     return f"{column} IN ({', '.join(quote(value) for value in values)})"
+
+
+def one_of_names(names: Sequence[str]) -> str:
+    """Return the filter of the projects with these names (at least one)."""
+    return f"project = {quote(names[0])}" if len(names) == 1 else one_of("project", names)
 
 
 def ids_where(ids: Sequence[str], scope: Scope, column: str = "id") -> str:

@@ -156,7 +156,7 @@ def _items(stores: Stores, best: pl.DataFrame, text: str, total: int) -> Found:
             kind=row["kind"],
             at=row["at"],
             session_id=row["session_id"],
-            project=row["project"],
+            project=stores.called(row["project"]),
         )
         for row in best.iter_rows(named=True)
         if row["id"] in rows  # forgotten between the two reads

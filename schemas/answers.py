@@ -10,7 +10,8 @@ from datetime import datetime
 class Scope:
     """What a read may see. `project` None means all projects; every read names one or the other.
 
-    `since` and `until` are aware UTC, since inclusive, until exclusive. Empty tuples filter nothing.
+    `since` and `until` are aware UTC, since inclusive, until exclusive. Empty tuples filter nothing. `moved` are names
+    that the project had: what was captured under them belongs to it (`headwater.query.stores.Stores.scope` knows them).
     """
 
     project: str | None
@@ -20,6 +21,11 @@ class Scope:
     session_id: str | None = None
     agent: str | None = None
     file: str | None = None
+    moved: tuple[str, ...] = ()
+
+    def of_project(self) -> Scope:
+        """Return the scope of the same project without any other limit."""
+        return Scope(self.project, moved=self.moved)
 
 
 @dataclass(frozen=True, slots=True)

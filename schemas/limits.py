@@ -255,6 +255,15 @@ USAGE_KEEP_S = 30 * 86_400.0  # what was brought into a session is remembered so
 BACKFILL_S = (
     7 * 86_400.0
 )  # enabling endless mode consolidates projects that had an event within it (the seeds' week)
+TOLD_KEEP_S = (
+    365 * 86_400.0
+)  # what was told, and whether it was used: a year shows what a change of rules did
+TOLD_TURN_S = (
+    10.0  # between a prompt and what was told with it: hooks wait 0.2 s, transcripts may round to seconds
+)
+TOLD_TERMS = 2  # distinctive terms that an answer must share with what was told: one is shared by chance
+TOLD_RARE_EVENTS = 10  # events of the project that may name a term that is distinctive, however small it is
+TOLD_RARE_SHARE = 0.1  # of the project's events that may name one: beyond, it is what the project is about
 INJECT_ACTIVE = 10  # events of the working set told at once (the seeds' number)
 INJECT_MEMORIES = 3  # memories told at once (the seeds' number)
 INJECT_SESSIONS = 2  # session summaries told at once: of older ones the memories tell more

@@ -34,6 +34,7 @@ VERBS = {
     "migrate": ("keeping", "migrate"),
     "models": ("models", "models"),
     "pause": ("pausing", "pause"),
+    "project": ("project", "project"),
     "reembed": ("models", "reembed"),
     "reprocess": ("history", "reprocess"),
     "restore": ("keeping", "restore"),

@@ -104,7 +104,7 @@ def endless_status(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def projects(context: Context, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of known projects that a decision is about.
+    """Return the names of known projects that a decision is about, and `captured_as`: those of their rows.
 
     args: project | all_projects | here, recent (only those with an event within BACKFILL_S). Raises InputError for a
     project without events, and for a folder that is none when nothing is named: a decision is not guessed.
@@ -114,16 +114,17 @@ def projects(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     if args.get("recent"):
         start = clock.SYSTEM.now() - timedelta(seconds=limits.BACKFILL_S)
         inside = f"at >= {time_literal(start)}"
-    names = sorted(set(context.stores.events.scan(["project"], inside).get_column("project").to_list()))
-    if wanted is None:
-        return {"projects": names}
-    if wanted not in names:
+    stores = context.stores
+    names = sorted(set(stores.events.scan(["project"], inside).get_column("project").to_list()))
+    if wanted is not None:
+        names = [name for name in names if stores.called(name) == stores.called(str(wanted))]
+    if wanted is not None and not names:
         raise InputError(
             f"project {wanted}",
             "wanted one with events, found none",
             "name one: --project, or --all-projects",
         )
-    return {"projects": [wanted]}
+    return {"projects": sorted({stores.called(name) for name in names}), "captured_as": names}
 
 
 def summaries_of(stores: Stores, ids: Sequence[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from headwater.schemas.errors import InputError
 from headwater.surface import status
 from headwater.surface.injection import INJECTION_OPERATIONS
 from headwater.surface.memory_operations import MEMORY_OPERATIONS
+from headwater.surface.project_operations import PROJECT_OPERATIONS
 from headwater.surface.request_context import Context, scope_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def ping(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 def counts(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     """Return the counts of `status` that need open tables."""
     del args
-    return status.table_counts(context.home, context.stores)
+    stores = context.stores
+    return status.table_counts(context.home, stores) | {"told": status.told_counts(stores, context.usage)}
 
 
 def _ids(args: dict[str, Any]) -> list[str]:
@@ -95,4 +97,5 @@ OPERATIONS: dict[str, Callable[[Context, dict[str, Any]], dict[str, Any]]] = {
     "details": details,
     **MEMORY_OPERATIONS,
     **INJECTION_OPERATIONS,
+    **PROJECT_OPERATIONS,
 }

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.query.project_cache import ProjectCache
 from headwater.query.retriever import ProgressiveRetriever
+from headwater.query.scope import where
 from headwater.query.stores import Stores
 from headwater.schemas.answers import Scope
 from headwater.storage.control import ControlJournal, effective_mode
 from headwater.storage.llm_texts import LlmTexts
-from headwater.storage.tables import quote
 from headwater.storage.usage import Usage
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Context:
 
         Raises ConfigError, StoreError.
         """
-        seen = tuple(_stamp(path) for path in (self.home.config_file, ControlJournal(self.home).path))
+        seen = (_stamp(self.home.config_file), ControlJournal(self.home).stamp())
         if self._settings is None or self._settings[0] != seen:
             self._settings = (seen, self.home.config(), effective_mode(self.home))
         return self._settings[1:]
@@ -85,9 +85,12 @@ def scope_of(context: Context, args: dict[str, Any]) -> Scope:
 
     A folder whose project has no events gives all projects: somebody asks from elsewhere.
     """
-    project = args.get("project")
-    if project is None and not args.get("all_projects"):
-        here = args.get("here")
-        known = isinstance(here, str) and context.stores.events.count(f"project = {quote(here)}") > 0
-        project = here if known else None
-    return Scope(project=project)
+    stores, project = context.stores, args.get("project")
+    if project is not None:
+        return stores.scope(str(project))
+    here = args.get("here")
+    if not args.get("all_projects") and isinstance(here, str):
+        scope = stores.scope(here)
+        if stores.events.count(where(scope)) > 0:
+            return scope
+    return stores.scope(None)
