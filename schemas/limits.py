@@ -121,6 +121,7 @@ CACHE_LAYER1 = 100  # searches kept in memory: about 1 MB; the numbers of this a
 CACHE_LAYER2 = 500  # timelines kept in memory: about 1 MB
 CACHE_LAYER3 = 200  # details kept in memory: about 2 MB
 ANSWER_TOKENS_MAX = 100_000  # highest budget of one search: the window of a small model is filled then
+MCP_TOKENS = 8_000  # of one answer to an agent's tool: 4 % of a window of 200,000; the rest comes by cursor
 LEFT_OUT_NAMED = 5  # ids named of what found no room: a list of all would take the room itself
 
 # --- keeping ---
