@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import anyio
-import anyio.to_thread
-import mcp_types as types
+from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
@@ -23,7 +22,7 @@ _READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 def serve_stdio(tools: MemoryTools) -> None:
     """Answer on stdin and stdout until the client goes. Nothing else is written to stdout: it is diverted meanwhile."""
-    anyio.run(_serve, make_server(tools))
+    asyncio.run(_serve(make_server(tools)))
 
 
 async def _serve(server: Server[Any]) -> None:
@@ -38,7 +37,7 @@ def make_server(tools: MemoryTools) -> Server[Any]:
         return types.ListToolsResult(tools=[_tool(name) for name in TOOLS])
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        answer = await anyio.to_thread.run_sync(tools.call, params.name, params.arguments)
+        answer = await asyncio.to_thread(tools.call, params.name, params.arguments)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=answer.text)], is_error=answer.is_error
         )
@@ -53,7 +52,7 @@ def make_server(tools: MemoryTools) -> Server[Any]:
     async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         try:
-            text = await anyio.to_thread.run_sync(tools.read, uri)
+            text = await asyncio.to_thread(tools.read, uri)
         except HeadwaterError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         contents = types.TextResourceContents(uri=uri, mime_type="text/plain", text=text)

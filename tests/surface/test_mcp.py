@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import tempfile
@@ -8,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
@@ -69,9 +69,9 @@ def test_every_tool_over_stdio(told: Program) -> None:
             with server._bind(told.home, context) as answering:
                 threading.Thread(target=answering.serve_forever, daemon=True).start()
                 said["served"] = await call("get_observations", ids=["evt_s1p7"])
-                await anyio.to_thread.run_sync(answering.shutdown)
+                await asyncio.to_thread(answering.shutdown)
 
-    anyio.run(drive)
+    asyncio.run(drive())
     assert "**Never** fetch all details at once" in said["rules"]
     assert "| evt_s1r7 |" in said["search"]
     assert "**[evt_s1p7]** User:" in said["timeline"]
