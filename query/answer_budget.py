@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.query.budget import estimate_tokens
+from headwater.query.expansion import HINT
 from headwater.schemas import limits
 from headwater.schemas.answers import SearchAnswer
 
@@ -94,9 +95,11 @@ class AnswerBudget:
         """Return the answer with what it leaves out in its meta, so many of them by their ids."""
         left = _left_out(whole, kept)
         count = min(limits.LEFT_OUT_NAMED, self.budget_tokens // 100) if names is None else names
+        is_short = bool(whole.details) and not kept.details
         meta = replace(
             whole.meta,
             expanded_count=len(kept.details or ()),
+            hint=whole.meta.hint or (HINT.format(id="ID") if is_short else ""),
             left_out=left[:count],
             left_out_more=max(0, len(left) - count),
         )

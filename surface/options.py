@@ -40,13 +40,21 @@ ALL_PROJECTS = click.option("--all-projects", is_flag=True, help="All projects."
 
 def as_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
     """Read a day or a time in ISO 8601, as an option's callback: without a zone it is local, as its writer means it."""
+    return _as_moment(ctx, param, value, 0)
+
+
+def as_day_end(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
+    """Read the end of a stretch of time: a day is taken whole, so that it ends with the next one's start."""
+    return _as_moment(ctx, param, value, 1)
+
+
+def _as_moment(ctx: click.Context, param: click.Parameter, value: str | None, days: int) -> datetime | None:
     if value is None:
         return None
     try:
-        return datetime.fromisoformat(value).astimezone(UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        text = f"wanted a day or time such as 2026-03-24 or 2026-03-24T15:00Z, got {value!r}"
-        raise click.BadParameter(text, ctx, param) from error
+        return _moment(param.name or "time", value, days)
+    except InputError as error:
+        raise click.BadParameter(error.problem, ctx, param) from error
 
 
 def whole_day(name: str, value: str) -> str:

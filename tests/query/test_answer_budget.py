@@ -72,6 +72,9 @@ def test_order_of_filling() -> None:
     assert rows.details is None
     assert set(rows.meta.left_out) <= {item.id for item in whole.index}
     assert "Left out, for want of room: evt_" in ContextFormatter().answer(rows)
+    silent = replace(whole, meta=replace(whole.meta, hint=""))
+    assert fitted(silent, 260).meta.hint == 'Use "show ID" to see details'  # nothing whole found room
+    assert fitted(silent, 700).meta.hint == ""
     most = fitted(whole, 700)
     assert most.timeline == whole.timeline
     assert [item.id[-1] for item in most.details or ()] == [
