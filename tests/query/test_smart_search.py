@@ -25,8 +25,8 @@ Search = Callable[..., Any]
 @pytest.fixture
 def search(world: Any, monkeypatch: pytest.MonkeyPatch) -> Search:
     """Search a session of eight turns with scores given: `search(query, {"a": 0.95, ...}, settings, **options)`."""
-    for n, name in enumerate("abcdefgh"):
-        world.add(
+    turns = [
+        (
             world.event(name, f"What about {name}?", n * 10),
             world.event(
                 f"{name}r",
@@ -36,6 +36,9 @@ def search(world: Any, monkeypatch: pytest.MonkeyPatch) -> Search:
                 parent_id=f"evt_{name}",
             ),
         )
+        for n, name in enumerate("abcdefgh")
+    ]
+    world.add(*(event for turn in turns for event in turn))
 
     def run(
         query: str, scores: dict[str, float], settings: Any = None, *, mapped: bool = True, **options: Any

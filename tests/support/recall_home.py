@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from memory_rows import MemoryRows
 
@@ -12,9 +17,6 @@ from headwater.schemas.columns import EVENTS, events_to_arrow
 from headwater.schemas.events import Event, FileOp, FileRef, Kind
 from headwater.storage.home import Home
 from headwater.storage.tables import LanceStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 SECRET = "thornbush"  # stands in every text of the other project, and nowhere else
@@ -30,6 +32,19 @@ def event(name: str, content: str, minute: float, **more: Any) -> Event:
 
 def recall_home(root: Path) -> Home:
     """Return a home with a session of 40 turns, one of them long, and the same of a stranger; a memory of each."""
+    shutil.copytree(_model(), root)
+    return Home.open(root)
+
+
+@cache
+def _model() -> Path:
+    """Return the home that others are copies of, made once a process: making it takes a second or two."""
+    folder = Path(tempfile.mkdtemp(prefix="headwater-recall-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _made(folder / "home").root
+
+
+def _made(root: Path) -> Home:
     home = Home.open(root)
     lance = LanceStore(home.lance)
     events = []
