@@ -113,7 +113,17 @@ SUMMARY_CHARS = 100  # of an index line (the seeds' limit)
 SUMMARY_TERMS = 64  # words of a query that a summary looks for: a pasted page must not cost a second
 EXACT_WORDS = 16  # identifiers of a query that must stand in the best rows: nobody types more
 PREVIEW_CHARS = 200  # of a timeline line (the seeds' limit)
+TIMELINE_ROWS = 50  # of a stretch of time unless asked for otherwise: two screens
+TIMELINE_ROWS_MAX = 1_000  # of a stretch of time: a busy day
+RELATED = 5  # nearest of the same thread that details name; more would be a timeline
 DETAILS_MAX = 50  # ids of one details call
+EXPAND_MAX = 10  # highest setting of how many results are expanded at once: more is a list, not an answer
+CACHE_LAYER1 = 100  # searches kept in memory: about 1 MB; the numbers of this and the next two were published
+CACHE_LAYER2 = 500  # timelines kept in memory: about 1 MB
+CACHE_LAYER3 = 200  # details kept in memory: about 2 MB
+ANSWER_TOKENS_MAX = 100_000  # highest budget of one search: the window of a small model is filled then
+MCP_TOKENS = 8_000  # of one answer to an agent's tool: 4 % of a window of 200,000; the rest comes by cursor
+LEFT_OUT_NAMED = 5  # ids named of what found no room: a list of all would take the room itself
 
 # --- keeping ---
 BACKUP_GZIP_LEVEL = (

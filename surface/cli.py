@@ -30,6 +30,7 @@ VERBS = {
     "hook": ("capture", "hook"),
     "ingest": ("ingest", "ingest"),
     "install": ("install", "install"),
+    "mcp": ("mcp", "mcp"),
     "memories": ("memory", "memories"),
     "migrate": ("keeping", "migrate"),
     "models": ("models", "models"),
