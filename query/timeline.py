@@ -153,11 +153,9 @@ def _archived(
 def _inside(scope: Scope) -> pl.Expr:
     """Return the scope as a filter of polars: for the archive, as `where` is for Lance."""
     parts = [pl.lit(value=True)]
-    for column, value in (
-        ("project", scope.project),
-        ("session_id", scope.session_id),
-        ("agent", scope.agent),
-    ):
+    if scope.project is not None:
+        parts.append(pl.col("project").is_in([scope.project, *scope.moved]))
+    for column, value in (("session_id", scope.session_id), ("agent", scope.agent)):
         if value is not None:
             parts.append(pl.col(column) == value)
     if scope.kinds:

@@ -153,5 +153,6 @@ def test_a_stretch_of_time_reads_the_archive_as_well(world: Any, tmp_path: Path)
     assert shape(timeline_between(stores, Scope("/p/one", file="src/a.py"))) == "b"
     assert shape(timeline_between(stores, Scope(None, kinds=("prompt",), until=days[3].at))) == "abc"
     assert shape(timeline_between(stores, Scope("/p/one", session_id="s2"))) == ""
+    assert shape(timeline_between(stores, Scope("/p/one", moved=("/p/two",)))) == "abce"
     (folder_of(home, export) / "date=2026-01-05" / "part-0.parquet").write_bytes(b"no parquet")
     assert shape(timeline_between(stores, ONE)) == "ae"
