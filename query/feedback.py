@@ -7,11 +7,12 @@ the same from elsewhere, and may use what it was told without a word of it. What
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headwater.query.memories import ConsolidatedStore
 from headwater.query.project_cache import terms_of
@@ -41,6 +42,9 @@ _COLUMNS = (
     "files",
 )
 _ORDER = ("at", "seq", "id")
+_LABEL = re.compile(
+    r"^[A-Z][a-z]+(?: [a-z]+)?: ", re.MULTILINE
+)  # of a summary's lines: `Asked: `, `Left open: `
 _FOLLOWS = (Kind.TOOL.value, Kind.RESPONSE.value)
 
 
@@ -116,7 +120,10 @@ def tallies(items: Iterable[ToldItem]) -> dict[str, Tally]:
 
 
 def judged(stores: Stores, items: Sequence[ToldItem]) -> list[ToldItem]:
-    """Return those of the items whose turn is over, with their outcome; what is gone from the store is left out."""
+    """Return those of the items whose turn is over, with their outcome; what is gone from the store is left out.
+
+    Of at most TOLD_TURNS turns a project, the oldest first: the others are for the next time.
+    """
     by_project: dict[str, list[ToldItem]] = defaultdict(list)
     for one in items:
         by_project[stores.called(one.project)].append(one)
@@ -125,54 +132,64 @@ def judged(stores: Stores, items: Sequence[ToldItem]) -> list[ToldItem]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A turn that is over: its prompt's event and place in the project, and what followed."""
+    """A turn that is over: the places of its prompt and of what followed, in the order of the project's events."""
 
-    prompt: str
-    place: int
-    said: Named
-    followed: Named
+    prompt: int
+    followed: tuple[int, ...]
 
 
 class _Project:
-    """The events of a project in order, and what each names."""
+    """The events of a project in order; texts are read only of what is compared."""
 
     def __init__(self, stores: Stores, project: str) -> None:
         scope = stores.scope(project)
-        rows = stores.events.scan(list(_COLUMNS), where(scope)).sort(_ORDER).to_dicts()
-        self._stores, self._scope, self._rows = stores, scope, rows
-        self._named = [_named(row) for row in rows]
-        self._places = {row["id"]: place for place, row in enumerate(rows)}
+        self._stores, self._scope = stores, scope
+        self._rows = stores.events.scan(list(_COLUMNS), where(scope)).sort(_ORDER).to_dicts()
+        self._places = {row["id"]: place for place, row in enumerate(self._rows)}
         self._sessions: dict[str, list[int]] = defaultdict(list)
-        for place, row in enumerate(rows):
+        for place, row in enumerate(self._rows):
             self._sessions[f"{row['agent']}:{row['session_id']}"].append(place)
 
     def judge(self, items: Sequence[ToldItem]) -> list[ToldItem]:
-        texts = self._texts(items)
-        turns = {(one.session, one.at, one.is_start): self._turn(one) for one in items}
-        open_ = sorted(
-            (
-                (turn.place, n)
-                for n, one in enumerate(items)
-                if one.item in texts and (turn := turns[one.session, one.at, one.is_start]) is not None
+        by_turn: dict[_Turn, list[ToldItem]] = defaultdict(list)
+        for one in items:
+            if (turn := self._turn(one)) is not None:
+                by_turn[turn].append(one)
+        oldest = sorted(by_turn, key=lambda turn: turn.prompt)[: limits.TOLD_TURNS]
+        texts = self._texts([one for turn in oldest for one in by_turn[turn]])
+        return [
+            replace(
+                one,
+                turn=self._rows[turn.prompt]["id"],
+                used=result.used,
+                terms=result.terms,
+                files=result.files,
             )
-        )
-        found: list[ToldItem] = []
-        counts: Counter[str] = Counter()
-        counted = 0
-        for place, n in open_:
-            for named in self._named[counted:place]:
-                counts.update(named.terms)
-            counted = place
-            one = items[n]
-            turn = turns[one.session, one.at, one.is_start]
-            assert turn is not None, "only items with a turn are in the order"
-            item = texts[one.item]
-            common = [term for term in item.terms if is_common(counts[term], place)]
-            result = outcome(item, turn.followed, turn.said, common)
-            found.append(
-                replace(one, turn=turn.prompt, used=result.used, terms=result.terms, files=result.files)
-            )
-        return found
+            for turn in oldest
+            for one, result in self._outcomes(turn, by_turn[turn], texts)
+        ]
+
+    def _outcomes(
+        self, turn: _Turn, items: Iterable[ToldItem], texts: Mapping[str, Named]
+    ) -> list[tuple[ToldItem, Outcome]]:
+        """Return the outcomes of the items of one turn that are there."""
+        prompt = _together(self._named([turn.prompt]).values())
+        followed = _together(self._named(turn.followed).values())
+        there = [one for one in items if one.item in texts]
+        shared = {term for one in there for term in texts[one.item].terms & followed.terms} - prompt.terms
+        common = self._common(shared, turn.prompt)
+        return [(one, outcome(texts[one.item], followed, prompt, common)) for one in there]
+
+    def _common(self, terms: Iterable[str], place: int) -> set[str]:
+        """Return those of the terms that say nothing in the project, by the TOLD_LOOK events before a place."""
+        wanted = sorted(terms)
+        before = self._rows[max(0, place - limits.TOLD_LOOK) : place]
+        if not wanted or not before:
+            return set()
+        texts = self._stores.events.by_ids([row["id"] for row in before], ["content"]).get_column("content")
+        lower = texts.str.slice(0, limits.TOLD_CHARS).str.to_lowercase()
+        counts = {term: int(lower.str.contains(term, literal=True).sum()) for term in wanted}
+        return {term for term, count in counts.items() if is_common(count, len(before))}
 
     def _turn(self, one: ToldItem) -> _Turn | None:
         """Return the turn that something was told for, None as long as it is not over."""
@@ -183,20 +200,11 @@ class _Project:
             return None
         start = prompts[number]
         end = prompts[number + 1] if number + 1 < len(prompts) else len(self._rows)
-        turn_id = self._rows[start]["turn_id"]
         after = [place for place in places if start < place]
-        inside = [place for place in after if self._follows(place, turn_id, end)]
-        is_over = end < len(self._rows) or any(self._ends(place) for place in after)
-        if not is_over:
+        if end == len(self._rows) and not any(self._ends(place) for place in after):
             return None
-        content = self._stores.events.by_ids([self._rows[start]["id"]], ["content"]).get_column("content")[0]
-        prompt = self._named[start]
-        said = Named(prompt.terms | terms_of(content), prompt.files | frozenset(text_features(content).files))
-        followed = Named(
-            frozenset(term for place in inside for term in self._named[place].terms),
-            frozenset(file for place in inside for file in self._named[place].files),
-        )
-        return _Turn(self._rows[start]["id"], start, said, followed)
+        turn_id = self._rows[start]["turn_id"]
+        return _Turn(start, tuple(place for place in after if self._follows(place, turn_id, end)))
 
     def _is_prompt(self, place: int) -> bool:
         return self._rows[place]["kind"] == Kind.PROMPT.value and self._rows[place]["agent_id"] is None
@@ -211,33 +219,45 @@ class _Project:
         answers = row["kind"] == Kind.RESPONSE.value and row["agent_id"] is None
         return answers or row["kind"] == Kind.SESSION_END.value
 
-    def _texts(self, items: Sequence[ToldItem]) -> Mapping[str, Named]:
+    def _named(self, places: Iterable[int]) -> dict[str, Named]:
+        """Return event id -> what it names, of the events at some places."""
+        rows = {self._rows[place]["id"]: self._rows[place] for place in places}
+        texts = self._stores.events.by_ids(list(rows), ["id", "content"]) if rows else None
+        found = {}
+        for id_, content in () if texts is None else texts.iter_rows():
+            files = frozenset(ref["path"] for ref in rows[id_]["files"] or ())
+            said = _of_text(content)
+            found[id_] = Named(said.terms, said.files | files)
+        return found
+
+    def _texts(self, items: Iterable[ToldItem]) -> dict[str, Named]:
         """Return what each item names, of those that are there."""
         ids: dict[str, set[str]] = defaultdict(set)
         for one in items:
             section, _, id_ = one.item.partition(":")
             ids[section].add(id_)
-        found = {
-            f"{section}:{id_}": self._named[self._places[id_]]
-            for section in ("active", "found")
-            for id_ in ids[section]
-            if id_ in self._places
-        }
+        found: dict[str, Named] = {}
+        for section in ("active", "found"):
+            places = [self._places[id_] for id_ in sorted(ids[section]) if id_ in self._places]
+            found |= {f"{section}:{id_}": named for id_, named in self._named(places).items()}
         memories, store = sorted(ids["memory"]), ConsolidatedStore(self._stores)
         for start in range(0, len(memories), limits.IDS_PER_FILTER):
             for memory in store.get(memories[start : start + limits.IDS_PER_FILTER], self._scope):
-                found[f"memory:{memory.id}"] = _of_text(memory.summary, memory.topics)
+                found[f"memory:{memory.id}"] = _of_text(_LABEL.sub("", memory.summary), memory.topics)
         for row in self._stores.table(SESSIONS).by_ids(sorted(ids["session"]), ["id", "summary"]).to_dicts():
-            found[f"session:{row['id']}"] = _of_text(row["summary"])
+            found[f"session:{row['id']}"] = _of_text(_LABEL.sub("", row["summary"]))
         return found
 
 
 def _of_text(text: str, topics: Iterable[str] = ()) -> Named:
-    terms = terms_of(text) | frozenset(stem(topic) for topic in topics)
-    return Named(terms, frozenset(text_features(text).files))
+    begin = text[: limits.TOLD_CHARS]
+    terms = terms_of(begin) | frozenset(stem(topic) for topic in topics)
+    return Named(terms, frozenset(text_features(begin).files))
 
 
-def _named(row: Mapping[str, Any]) -> Named:
-    files = frozenset(ref["path"] for ref in row["files"] or ())
-    names = frozenset(name.lower() for name in (*(row["entities"] or ()), *files))
-    return Named(frozenset(stem(topic) for topic in row["topics"] or ()) | names, files)
+def _together(named: Iterable[Named]) -> Named:
+    some = list(named)
+    return Named(
+        frozenset(term for one in some for term in one.terms),
+        frozenset(file for one in some for file in one.files),
+    )

@@ -272,6 +272,9 @@ TOLD_TURN_S = (
     10.0  # between a prompt and what was told with it: hooks wait 0.2 s, transcripts may round to seconds
 )
 TOLD_TERMS = 2  # distinctive terms that an answer must share with what was told: one is shared by chance
+TOLD_TURNS = 50  # turns of a project compared at once: `status` waits for it, some milliseconds each
+TOLD_LOOK = 2_000  # events before a turn by which a term is rare or not: a quarter of a year's work at most
+TOLD_CHARS = 4_000  # of a text that is compared: what it is about stands at its beginning
 TOLD_RARE_EVENTS = 10  # events of the project that may name a term that is distinctive, however small it is
 TOLD_RARE_SHARE = 0.1  # of the project's events that may name one: beyond, it is what the project is about
 INJECT_ACTIVE = 10  # events of the working set told at once (the seeds' number)

@@ -98,21 +98,18 @@ def test_tallies_count_by_section() -> None:
 
 @pytest.fixture
 def turn(world: Any, rows: MemoryRows) -> Any:
-    """A past with a memory, a session and two events; then a prompt, a tool call and an answer to it."""
+    """A past with a memory, a session and two events; then a prompt, a tool call and a sub-agent's answer."""
     past = {"session_id": "s0", "kind": Kind.RESPONSE}
+    inside = {"turn_id": "t1"}
+    call = "edit `MAX_RETRIES` in app/worker.py"
     world.add(
-        world.event("jit", "backoff", -60, topics=("backoff", "jitter"), **past),
-        world.event("doc", "image", -50, topics=("image", "debian"), files=("Dockerfile",), **past),
-        world.event("ask", "how often do we retry", 0, turn_id="t1", topics=("retry",)),
-        world.event(
-            "call", "edit", 1, kind=Kind.TOOL, turn_id="t1", tool="Edit", files=("app/worker.py",),
-            entities=("MAX_RETRIES",),
-        ),
-        world.event(
-            "sub", "x", 2, kind=Kind.RESPONSE, turn_id="t1", agent_id="a1", topics=("ledger", "rounding")
-        ),
-    )  # fmt: skip
-    rows.memory("m", "Asked: backoff with jitter in `MAX_RETRIES` of app/worker.py.", -40, topics=["backoff"])
+        world.event("jit", "backoff and jitter", -60, **past),
+        world.event("doc", "the image of debian", -50, files=("Dockerfile",), **past),
+        world.event("ask", "how often do we retry", 0, **inside),
+        world.event("call", call, 1, kind=Kind.TOOL, tool="Edit", files=("app/worker.py",), **inside),
+        world.event("sub", "rounding of the ledger", 2, kind=Kind.RESPONSE, agent_id="a1", **inside),
+    )
+    rows.memory("m", "Asked: backoff with jitter in `MAX_RETRIES` of app/worker.py.", -40, topics=[])
     rows.memory("n", "Asked: sign the header.", -40, topics=["header"])
     rows.session("old", "Found: rounding of the ledger.", -30)
     return world
@@ -128,26 +125,29 @@ ITEMS = (
 )
 
 
-def answered(world: Any, minute: float = 3, **more: Any) -> None:
+def answered(world: Any, minute: float = 3, text: str = "jitter and backoff it is", **more: Any) -> None:
     """Add the answer to the prompt, or another event."""
-    values = {"kind": Kind.RESPONSE, "turn_id": "t1", "topics": ("backoff", "jitter"), **more}
-    world.add(world.event(f"end{minute}", "jitter and backoff", minute, **values))
+    world.add(world.event(f"end{minute}", text, minute, **{"kind": Kind.RESPONSE, "turn_id": "t1", **more}))
 
 
 def test_items_are_judged_when_their_turn_is_over(turn: Any) -> None:
-    """Until the answer comes nothing is judged, a sub-agent's does not end the turn; then each item has its outcome."""
+    """Until the answer comes nothing is judged, a sub-agent's does not end the turn; then each has its outcome."""
     items = [told(item, 0.001) for item in ITEMS]
     assert judged(turn.stores, items) == []
     answered(turn)
-    found = {one.item: (one.used, one.terms, one.files) for one in judged(turn.stores, items)}
-    assert found == {
+    done = judged(turn.stores, items)
+    assert {one.item: (one.used, one.terms, one.files) for one in done} == {
         "active:evt_jit": (True, 2, 0),  # backoff, jitter
         "found:evt_doc": (False, 0, 0),
-        "memory:mem_m": (True, 3, 1),  # backoff, jitter, max_retries; app/worker.py
+        "memory:mem_m": (
+            True,
+            5,
+            1,
+        ),  # backoff, jitter, max_retries with max, worker; not retry: the prompt says it
         "memory:mem_n": (False, 0, 0),
-        "session:ses_old": (True, 2, 0),  # ledger, rounding: of the sub-agent
+        "session:ses_old": (True, 2, 0),  # ledger, rounding: of the sub-agent; `Found` is a label
     }
-    assert {one.turn for one in judged(turn.stores, items)} == {"evt_ask"}
+    assert {one.turn for one in done} == {"evt_ask"}
 
 
 def test_judging_again_gives_the_same_and_later_turns_change_nothing(turn: Any) -> None:
@@ -155,27 +155,47 @@ def test_judging_again_gives_the_same_and_later_turns_change_nothing(turn: Any) 
     answered(turn)
     items = [told(item, 0.001) for item in ITEMS]
     first = judged(turn.stores, items)
-    turn.add(turn.event("next", "header please", 10, turn_id="t2", topics=("header",)))
+    turn.add(turn.event("next", "header please", 10, turn_id="t2"))
     for minute in range(11, 31):
-        answered(turn, minute, turn_id="t2", topics=("header", "sign", "jitter"))
+        answered(turn, minute, "header, sign, jitter", turn_id="t2")
     assert judged(turn.stores, items) == first
     start = [replace(one, is_start=True, at=at(-1)) for one in items]
-    assert [(one.item, one.used) for one in judged(turn.stores, start)] == [
-        (one.item, one.used) for one in first
+    again = judged(turn.stores, start)
+    assert [(one.item, one.used, one.turn) for one in again] == [
+        (one.item, one.used, one.turn) for one in first
     ]
 
 
 def test_what_the_project_is_about_is_no_use(turn: Any) -> None:
     """A term that more than TOLD_RARE_EVENTS earlier events name is told by nobody in particular."""
-    past = {"session_id": "s0", "kind": Kind.RESPONSE, "topics": ("jitter",)}
-    turn.add(*(turn.event(f"p{n}", "x", -30 + n, **past) for n in range(limits.TOLD_RARE_EVENTS)))
+    past = {"session_id": "s0", "kind": Kind.RESPONSE}
+    turn.add(*(turn.event(f"p{n}", "jitter", -30 + n, **past) for n in range(limits.TOLD_RARE_EVENTS)))
     answered(turn)
     (one,) = judged(turn.stores, [told("active:evt_jit", 0.001)])
     assert (one.used, one.terms) == (False, 1)
 
 
+def test_only_some_turns_events_and_characters_are_looked_at(
+    turn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most TOLD_TURNS turns at once, TOLD_LOOK events before a turn, TOLD_CHARS of a text."""
+    answered(turn)
+    turn.add(turn.event("next", "and then", 10, turn_id="t2"))
+    answered(turn, 11, "jitter and backoff again", turn_id="t2")
+    items = [told("active:evt_jit", 10.001), told("active:evt_jit", 0.001)]
+    assert [one.used for one in judged(turn.stores, items)] == [True, True]
+    monkeypatch.setattr(limits, "TOLD_TURNS", 1)
+    assert judged(turn.stores, items) == judged(turn.stores, items[1:])  # the oldest turn first
+    monkeypatch.setattr(limits, "TOLD_RARE_EVENTS", 0)  # now each event that names a term makes it common
+    assert [one.terms for one in judged(turn.stores, items[1:])] == [0]
+    monkeypatch.setattr(limits, "TOLD_LOOK", 1)  # the event before the prompt does not name it
+    assert [one.terms for one in judged(turn.stores, items[1:])] == [2]
+    monkeypatch.setattr(limits, "TOLD_CHARS", len("jitter"))
+    assert [one.terms for one in judged(turn.stores, items[1:])] == [0]
+
+
 def test_a_session_that_ended_or_went_on_has_a_turn_that_is_over(turn: Any) -> None:
     """Without an answer of the main agent, the end of the session or its next prompt ends the turn."""
     items = [told("session:ses_old", 0.001), told("session:ses_old", 0.001, project="/p/two")]
-    answered(turn, kind=Kind.SESSION_END, topics=(), turn_id=None)
+    answered(turn, text="", kind=Kind.SESSION_END, turn_id=None)
     assert [(one.project, one.used) for one in judged(turn.stores, items)] == [("/p/one", True)]

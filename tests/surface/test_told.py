@@ -36,16 +36,13 @@ def test_status_tells_how_much_of_what_was_told_was_used(
     assert "slim debian without musl" in told
     now = clock.SYSTEM.now()
     events = LanceStore(made.lance).open(EVENTS)
-    asked = Event(
-        "evt_q", "claude-code", "new", PROJECT, now, Kind.PROMPT, question, turn_id="t", topics=("image",)
-    )
+    asked = Event("evt_q", "claude-code", "new", PROJECT, now, Kind.PROMPT, question, turn_id="t")
     events.add(events_to_arrow([asked]))
     before = OPERATIONS["counts"](context, {})["told"]
     assert (before["judged"], before["share"]) == (0, None)
     assert told_text(before).endswith("no turn of theirs is over yet")
-    said: dict[str, Any] = {"turn_id": "t", "topics": ("debian", "musl")}
     answer = Event(
-        "evt_r", "claude-code", "new", PROJECT, now, Kind.RESPONSE, "slim debian, no musl", seq=1, **said
+        "evt_r", "claude-code", "new", PROJECT, now, Kind.RESPONSE, "slim debian, no musl", seq=1, turn_id="t"
     )
     events.add(events_to_arrow([answer]))
     after = OPERATIONS["counts"](context, {})["told"]
