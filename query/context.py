@@ -65,7 +65,7 @@ class Composed:
     meta: Mapping[str, Any]
     tokens: int
     keys: tuple[str, ...]
-    scores: Mapping[str, float | None] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False)  # of a first time alone
 
 
 class ContextComposer:
