@@ -58,14 +58,14 @@ class Composed:
     """The text for the agent ("" for nothing), how it came about, the keys of what is in it, and their scores.
 
     A score is the relevance of an active event, the share of the prompt that a memory names, or that of a search; None
-    for what was not compared with anything.
+    for what was not compared with anything, and for what is told again.
     """
 
     text: str
     meta: Mapping[str, Any]
     tokens: int
     keys: tuple[str, ...]
-    scores: Mapping[str, float | None] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False)
 
 
 class ContextComposer:
