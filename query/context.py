@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.query import context_text as texts
 from headwater.query.context_text import NOTHING, Entry
 from headwater.query.continuity import ContinuityManager
-from headwater.query.project_cache import share_named, terms_of
+from headwater.query.project_cache import asked_terms, share_named, terms_of
 from headwater.query.search import find
 from headwater.query.summary import summary
 from headwater.query.working_set import WorkingSetStore
@@ -58,14 +58,14 @@ class Composed:
     """The text for the agent ("" for nothing), how it came about, the keys of what is in it, and their scores.
 
     A score is the relevance of an active event, the share of the prompt that a memory names, or that of a search; None
-    for what was not compared with anything, and for what is told again.
+    for what was not compared with anything.
     """
 
     text: str
     meta: Mapping[str, Any]
     tokens: int
     keys: tuple[str, ...]
-    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False)
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False)  # of a first time alone
 
 
 class ContextComposer:
@@ -148,7 +148,7 @@ class ContextComposer:
     def _matching(self, ask: Ask, zone: str) -> list[Entry]:
         """Return the memories that name most of the prompt, each after the one that superseded it."""
         index = self._cache.memories(ask.project)
-        found = index.match(terms_of(ask.prompt or ""))
+        found = index.match(asked_terms(ask.prompt or ""))
         least = max(limits.INJECT_MEMORY_SHARE, limits.INJECT_NEAR_BEST * found[0][0]) if found else 1.0
         good: dict[str, Memory] = {}
         for share, memory in found:
@@ -210,7 +210,7 @@ class ContextComposer:
     def _found(self, ask: Ask, zone: str) -> list[Entry]:
         """Return what a search of the prompt finds: good matches alone, none of the session's own."""
         prompt = ask.prompt or ""
-        wanted = terms_of(prompt)
+        wanted = asked_terms(prompt)
         if not wanted:
             return []
         layer1 = self._config.progressive_disclosure.layer1

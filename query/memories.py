@@ -77,17 +77,18 @@ class ConsolidatedStore:
     def search(self, query: str, scope: Scope, top_k: int = limits.MEMORIES_TOP_K) -> list[Memory]:
         """Return the memories that match best, best first; one that was superseded stands below what superseded it.
 
-        What superseded a match is among the results, matching or not: it is what holds now. No text raises; an empty
-        one finds nothing. Raises InputError for a `top_k` outside 1 to TOP_K_MAX.
+        Of the scope, project and time hold: a memory is of no session, agent or file. What superseded a match is among
+        the results, matching or not: it is what holds now. No text raises; an empty one finds nothing. Raises
+        InputError for a `top_k` outside 1 to TOP_K_MAX.
         """
         _check(top_k)
         text = clean_text(query[: limits.QUERY_CHARS]).strip()
         if not text:
             return []
-        inside = where(scope.of_project())
+        inside = where(scope.in_time(), time="last_at")
         exact = exact_words(text)
         words = self._by_words(text, inside)
-        vectors = self._by_meaning(text, inside)
+        vectors = self._by_meaning(text, where(scope.in_time()))
         text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
         fused = fusion.fuse(text_arm, fusion.vector_arm(vectors, limits.CANDIDATES))
         if fused.is_empty():

@@ -33,6 +33,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Stems of words that say what is wanted and not what about: no memory needs to name them.
+_ASKING = frozenset(
+    {
+        "agree", "ask", "continu", "decid", "decision", "describ", "discuss", "explain", "finish", "happen",
+        "know", "leav", "left", "mention", "pick", "proceed", "recall", "remember", "remind", "resum", "start",
+        "summariz", "talk", "tell", "기억", "설명", "이어", "진행", "記憶", "続き", "説明", "记得", "说明",
+    }
+)  # fmt: skip
+
 _SESSION_COLUMNS = ("id", "session_id", "summary", "last_at")
 
 
@@ -173,6 +182,11 @@ class ProjectCache:
         self._looks += 1
         is_young = clock.now_ns() - found.st_mtime_ns < limits.MTIME_TICK_S * clock.NS_PER_S
         return (found.st_mtime_ns, found.st_ino, self._looks if is_young else 0)
+
+
+def asked_terms(prompt: str) -> frozenset[str]:
+    """Return what a prompt is about: `terms_of` without the words that say what is wanted, such as to go on."""
+    return terms_of(prompt) - _ASKING
 
 
 def terms_of(text: str) -> frozenset[str]:

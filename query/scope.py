@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from headwater.schemas.answers import Scope
 
 
-def where(scope: Scope, *, files: bool = True) -> str | None:
+def where(scope: Scope, *, files: bool = True, time: str = "at") -> str | None:
     """Return the Lance filter of a scope, None when it lets everything through.
 
-    `files=False` leaves the file out, for tables without that column (vectors).
+    `files=False` leaves the file out, for tables without that column (vectors). `time` is the table's column of when a
+    row happened.
     """
     parts = []
     if scope.project is not None:
@@ -31,9 +32,9 @@ def where(scope: Scope, *, files: bool = True) -> str | None:
     if scope.kinds:
         parts.append(one_of("kind", scope.kinds))
     if scope.since is not None:
-        parts.append(f"at >= {time_literal(scope.since)}")
+        parts.append(f"{time} >= {time_literal(scope.since)}")
     if scope.until is not None:
-        parts.append(f"at < {time_literal(scope.until)}")
+        parts.append(f"{time} < {time_literal(scope.until)}")
     if files and scope.file is not None:
         parts.append(_touches(scope.file))
     return " AND ".join(parts) or None

@@ -21,7 +21,7 @@ from headwater.storage.journal import CONTROL_NAME
 from headwater.storage.locks import is_held
 from headwater.storage.mending import damaged
 from headwater.storage.run_files import SUPERVISOR_LOCK, read_archive_state, read_ingest_state
-from headwater.surface import failures, processes
+from headwater.surface import failures, pause, processes
 from headwater.surface.status import decided, lag_bytes, llm_state
 
 if TYPE_CHECKING:
@@ -148,6 +148,11 @@ def _hook_failures(home: Home) -> Iterator[Check]:
         yield Check("hook", "warn", f"{count:,} hook calls could not write", fix)
     else:
         yield Check("hook", "ok", "no hook call failed to write")
+
+
+def _pause(home: Home) -> Iterator[Check]:
+    if pause.is_paused(home):
+        yield Check("pause", "warn", f"hooks record nothing: {pause.said(home)}", "run: headwater resume")
 
 
 def _quarantine(home: Home) -> Iterator[Check]:
@@ -341,6 +346,7 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _processes,
     _lag,
     _hook_failures,
+    _pause,
     _quarantine,
     _control,
     _archive,

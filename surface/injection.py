@@ -18,8 +18,7 @@ from headwater.schemas.errors import InputError
 from headwater.schemas.events import Kind
 from headwater.schemas.ids import content_hash, digest
 from headwater.storage.usage import Injection, ToldItem
-from headwater.surface.memory_operations import time_of
-from headwater.surface.request_context import scope_of
+from headwater.surface.request_context import project_scope, time_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,7 +51,7 @@ def preview(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
     The scope is a project: `project`, or that of the folder, `here`. Raises InputError without one.
     """
-    scope = scope_of(context, args)
+    scope = project_scope(context, args)
     if scope.project is None:
         raise InputError(
             "project", "a context is that of one project, and none is known here", "add --project"

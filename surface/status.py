@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from headwater.schemas import control
+from headwater.schemas import clock, control
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.events import Fate
 from headwater.schemas.memory_columns import MEMORIES
@@ -16,7 +16,7 @@ from headwater.storage.llm_texts import LlmTexts
 from headwater.storage.mending import damaged
 from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import read_archive_state, read_ingest_state
-from headwater.surface import failures, processes
+from headwater.surface import failures, pause, processes
 
 if TYPE_CHECKING:
     from headwater.query.feedback import Tally
@@ -77,6 +77,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
     return {
         "home": str(home.root),
         **decided(home),
+        "paused": pause_state(home),
         "running": {role: running[role] is not None for role in ("ingest", "server")},
         "pids": running,
         "wakes": state.get("wakes") or {"watch": 0, "rescan": 0},
@@ -103,6 +104,14 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         "tables_error": tables.get("tables_error"),
         "embedding_version": version,
     }
+
+
+def pause_state(home: Home) -> dict[str, str | None] | None:
+    """Return until when hooks are paused (ISO 8601, None: until `resume`), None when they are not."""
+    if not pause.is_paused(home):
+        return None
+    end = pause.until(home)
+    return {"until": None if end is None else clock.iso(end)}
 
 
 def model_error(home: Home) -> str | None:
