@@ -11,8 +11,12 @@ from headwater.schemas.text import boundary, cjk_runs, clean_text, code_words, c
 _FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+#.-]*)[^\n]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
-# a sentence ends at a stop before a space (so that `a.b` and `1.5` stay whole), at a full-width stop, at a line's end
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？｡])|\n+")
+# a sentence ends at a stop before a space (so that `a.b` and `1.5` stay whole), at a full-width stop, at a line's end;
+# what closes a quotation belongs to it, and the commonest abbreviations end none
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\bDr\.)(?<!\bMr\.)\s+|(?<=[.!?][\"')\]”’])\s+"
+    r"|(?<=[。！？｡])(?![」』）)”’。！？])|(?<=[。！？｡][」』）)”’])|\n+"
+)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _LATIN_MIN = 2  # shorter words tell nothing
 _WEIGHT_MAX = 8  # a longer word tells no more
@@ -53,6 +57,13 @@ def preview(content: str, *, label: str = "", chars_max: int = limits.PREVIEW_CH
         cut(_flat(abbreviate_code(clean_text(content))), chars_max)
         or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
     )
+
+
+def first_sentence(content: str, *, label: str, chars_max: int = limits.SUMMARY_CHARS) -> str:
+    """Return the first sentence of a text as one line, cut when it is too long; `label` when there is no text."""
+    line = _flat(abbreviate_code(clean_text(content)))
+    end = _SENTENCE_END.search(line)
+    return cut(line[: end.start()] if end else line, chars_max).strip() or label
 
 
 def abbreviate_code(text: str) -> str:

@@ -19,8 +19,10 @@ from headwater.storage.run_files import read_archive_state, read_ingest_state
 from headwater.surface import failures, pause, processes
 
 if TYPE_CHECKING:
+    from headwater.query.feedback import Tally
     from headwater.query.stores import Stores
     from headwater.storage.home import Home
+    from headwater.storage.usage import Usage
 
 
 def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
@@ -32,15 +34,30 @@ def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
     return {
         "events": rows.height,
         "sessions": rows.select("agent", "session_id").n_unique() if rows.height else 0,
-        "projects": rows["project"].n_unique() if rows.height else 0,
+        "projects": stores.renamed(rows)["project"].n_unique() if rows.height else 0,
         "vectors": 0 if version is None else VectorStore(home).count_items(version),
         "memories": stores.table(MEMORIES).count(),
     }
 
 
+def told_counts(stores: Stores, usage: Usage) -> dict[str, Any]:
+    """Return how much of what sessions were told was used, by kind; first what can be judged by now is."""
+    from headwater.query.feedback import Tally, judged, tallies
+
+    usage.decide(judged(stores, usage.told(undecided=True)))
+    by_kind = tallies(usage.told())
+    sums = (sum(getattr(one, name) for one in by_kind.values()) for name in ("told", "judged", "used"))
+    return _tally(Tally(*sums)) | {"by_kind": {name: _tally(one) for name, one in by_kind.items()}}
+
+
+def _tally(one: Tally) -> dict[str, Any]:
+    share = None if one.share is None else round(one.share, 4)
+    return {"told": one.told, "judged": one.judged, "used": one.used, "share": share}
+
+
 def unknown_counts(error: HeadwaterError) -> dict[str, Any]:
     """Return the counts of tables that cannot be read: each unknown, and why."""
-    names = ("events", "sessions", "projects", "vectors", "memories")
+    names = ("events", "sessions", "projects", "vectors", "memories", "told")
     return dict.fromkeys(names) | {"tables_error": str(error)}
 
 
@@ -83,6 +100,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         },
         "vectors": tables["vectors"],
         "memories": tables["memories"],
+        "told": tables["told"],
         "tables_error": tables.get("tables_error"),
         "embedding_version": version,
     }

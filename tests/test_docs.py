@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -14,11 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pydantic import BaseModel
+from recall_home import recall_home
 
-from headwater.schemas.config import EndlessConfig
+from headwater.schemas.config import EndlessConfig, ProgressiveDisclosureConfig
 from headwater.storage.home import Home
 from headwater.surface import processes
+from headwater.surface.cli import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -137,6 +141,25 @@ def test_the_memory_page_names_every_setting() -> None:
     text = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
     told = dict(re.findall(r"^\| `([a-z_.]+)` \| (\S+) \| (?:rows|reads|–)", text, re.MULTILINE))
     assert told == dict(defaults(EndlessConfig))
+
+
+def test_the_recall_pages_commands_run(tmp_path: Path) -> None:
+    """Each command of docs/recall.md finds something, in a home with the ids that it names."""
+    home = recall_home(tmp_path / "h")
+    lines = commands(ROOT / "docs" / "recall.md")
+    assert len(lines) >= 6
+    for line in lines:
+        done = CliRunner().invoke(cli, ["--home", str(home.root), *shlex.split(line)[1:]])
+        assert done.exit_code == 0, (line, done.output)
+        assert "2026-01-05" in done.output
+
+
+def test_the_recall_page_names_every_setting() -> None:
+    """Its table of settings has each `progressive_disclosure.*` key with the default that holds, and no other key."""
+    text = (ROOT / "docs" / "recall.md").read_text(encoding="utf-8")
+    settings = text.partition("## Settings")[2]
+    told = dict(re.findall(r"^\| `([a-z0-9_.]+)` \| (\S+) \|", settings, re.MULTILINE))
+    assert told == dict(defaults(ProgressiveDisclosureConfig))
 
 
 def defaults(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:

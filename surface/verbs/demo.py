@@ -116,8 +116,8 @@ def _show_status(home: Home) -> None:
 
 def _show_answers(home: Home) -> None:
     scope: dict[str, Any] = {"all_projects": True, "text": True}
-    found = client.ask(home, "search", {"query": QUERY, "top_k": 4, **scope})
-    say(f'\n4. headwater search "{QUERY}"\n')
+    found = client.ask(home, "search", {"query": QUERY, "top_k": 4, "disclosure": "index", **scope})
+    say(f'\n4. headwater search "{QUERY}" --top-k 4 --disclosure index\n')
     say(_indent(found["text"]))
     best = found["index"][0]["id"]
     around = client.ask(home, "timeline", {"ids": [best], "window": 2, **scope})

@@ -184,6 +184,16 @@ def _counted(full: dict[str, Any], text: str) -> str:
     return text.format(version=full["embedding_version"] or "none yet", **full)
 
 
+def told_text(told: dict[str, Any]) -> str:
+    """Return how much of what agents were told was used, by kind: `12 items, 33% used (memory 50%, found 0%)`."""
+    if told["share"] is None:
+        return f"{told['told']:,} items; no turn of theirs is over yet"
+    kinds = ", ".join(
+        f"{name} {one['share']:.0%}" for name, one in told["by_kind"].items() if one["share"] is not None
+    )
+    return f"{told['told']:,} items, {told['share']:.0%} used ({kinds})"
+
+
 def status_text(full: dict[str, Any]) -> str:
     """Return `status` for people, at most 80 columns."""
     jobs = full["jobs"]
@@ -199,6 +209,7 @@ def status_text(full: dict[str, Any]) -> str:
             f"{jobs['pending']:,} pending, {jobs['processing']:,} processing, {jobs['failed']:,} failed",
         ),
         ("memories", _counted(full, "{memories:,}")),
+        *([("told", told_text(full["told"]))] if full["told"] and full["told"]["told"] else []),
         (
             "journal",
             f"{full['journal_lag_bytes']:,} bytes unread    wakes {wakes['watch']:,} watch, {wakes['rescan']:,} rescan",

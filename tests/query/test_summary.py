@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.query.summary import preview, query_terms, summary
+from headwater.query.summary import first_sentence, preview, query_terms, summary
 from headwater.schemas import limits
 
 LONG = "It began well. " + "Nothing of note happened here. " * 20
@@ -33,6 +33,31 @@ LONG = "It began well. " + "Nothing of note happened here. " * 20
 def test_summary_says_what_matched(content: str, query: str, wanted: str) -> None:
     """The matching sentence stands for the text, its beginning when there is no query, code abbreviated around it."""
     assert summary(content, query) == wanted
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("Edit src/core/event-store.ts first. Then run it.", "Edit src/core/event-store.ts first."),
+        ("Upgrade to v1.2 of a.b now. Then stop.", "Upgrade to v1.2 of a.b now."),
+        ("Use a retry, e.g. five times. Then stop.", "Use a retry, e.g. five times."),
+        ('He said "stop." Then left.', 'He said "stop."'),
+        ("재시도를 다섯 번으로 늘렸다. 그리고 끝.", "재시도를 다섯 번으로 늘렸다."),
+        ("「期限が短い。」と言った。終わり。", "「期限が短い。」"),
+        ("缓存过期太早。结束。", "缓存过期太早。"),
+        ("本当に？！はい。", "本当に？！"),
+        ("No stop at all", "No stop at all"),
+        ("x" * 150, "x" * 99 + "…"),
+        ("```python\nx = 1.\n```\nis wrong. So.", "[python code] is wrong."),
+        ("```\nx\n```", "[code]"),
+        ("", "[tool Bash]"),
+        (" \n", "[tool Bash]"),
+    ],
+)
+def test_first_sentence(content: str, wanted: str) -> None:
+    """The first sentence of each language, whole: no stop inside a name or a number ends it, and it is never empty."""
+    assert first_sentence(content, label="[tool Bash]") == wanted
+    assert len(wanted) <= limits.SUMMARY_CHARS
 
 
 def test_long_sentence_is_shown_around_its_match() -> None:
@@ -79,6 +104,7 @@ def test_any_text_gives_one_line(content: str, query: str) -> None:
     for line, most in (
         (summary(content, query), limits.SUMMARY_CHARS),
         (preview(content), limits.PREVIEW_CHARS),
+        (first_sentence(content, label="[empty]"), limits.SUMMARY_CHARS),
     ):
         assert 0 < len(line) <= most
         assert len(line.splitlines()) == 1
