@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from headwater.storage.locks import is_held
 from headwater.storage.mending import damaged
 from headwater.storage.run_files import SUPERVISOR_LOCK, read_archive_state, read_ingest_state
 from headwater.surface import failures, pause, processes
+from headwater.surface.connection import connection
+from headwater.surface.findings import Check
 from headwater.surface.status import decided, lag_bytes, llm_state
 
 if TYPE_CHECKING:
@@ -40,16 +41,6 @@ _PACKAGES = (
     "torch",
     "watchfiles",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding: `level` is ok, warn or bad; `fix` is empty when there is nothing to do."""
-
-    name: str
-    level: str
-    said: str
-    fix: str = ""
 
 
 def examine(home: Home) -> list[Check]:
@@ -359,4 +350,5 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _versions,
     _torch,
     _interpreter,
+    connection,
 )

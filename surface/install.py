@@ -21,6 +21,7 @@ from headwater.storage.locks import hold_lock
 from headwater.surface import autostart, install_parts, install_text
 from headwater.surface.hook import redact
 from headwater.surface.install_lines import NAME, Ignored, TomlServer
+from headwater.surface.install_parts import JsonServer
 from headwater.surface.install_places import AGENTS, SCOPES, places
 from headwater.surface.install_record import FileRecord, Record, Written, digest
 
@@ -189,6 +190,9 @@ def _check_others(path: Path, base: bytes | None, after: bytes | None, parts: Se
         return
     made = frozenset[str]().union(*(part.missing(_text(base, path), str(path)) for part in parts))
     rests = [_strip(_text(data, path), path, parts, made) for data in (base, after)]
+    for part in parts:
+        if isinstance(part, JsonServer):  # that of another home gives way
+            rests = [part.cut(rest, str(path)) for rest in rests]
     if install_text.plain(rests[0]) != install_text.plain(rests[1]):
         raise InputError(
             str(path),

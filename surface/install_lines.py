@@ -30,6 +30,13 @@ def is_our_server(entry: Any) -> bool:
     return base_name(words[0]) == NAME and "mcp" in words
 
 
+def server_home(entry: Any) -> str | None:
+    """Return the home that an entry of MCP servers names, None when it names none."""
+    args = entry.get("args") if isinstance(entry, dict) else None
+    words = args if isinstance(args, list) else []
+    return words[words.index("--home") + 1] if "--home" in words[:-1] else None
+
+
 def base_name(word: str) -> str:
     """Return the last part of a path."""
     return word.rpartition("/")[2]
@@ -50,7 +57,7 @@ class TomlServer:
         """Return the text with the table. Raises InputError for a broken file and for another server of that name."""
         if self.holds(text, where):
             return text
-        text = self.strip(text, where, frozenset())
+        text = self._cut(text, where, of_any_home=True)
         servers = _toml(text, where).get("mcp_servers", {})
         if not isinstance(servers, dict) or NAME in servers:
             raise InputError(where, f"mcp_servers.{NAME} is there already, not ours", "rename that one")
@@ -67,12 +74,16 @@ class TomlServer:
         return merged
 
     def strip(self, text: str, where: str, made: frozenset[str]) -> str:
-        """Return the text without our table."""
+        """Return the text without our table; that of another home stays."""
         del made
+        return self._cut(text, where, of_any_home=False)
+
+    def _cut(self, text: str, where: str, *, of_any_home: bool) -> str:
         servers = _toml(text, where).get("mcp_servers", {})
         entry = servers.get(NAME) if isinstance(servers, dict) else None
         found = re.search(rf"^[ \t]*\[mcp_servers\.{NAME}\][^\n]*\n?", text, re.MULTILINE)
-        if not is_our_server(entry) or found is None:
+        is_of_us = of_any_home or server_home(entry) == server_home({"args": [*self.command]})
+        if not is_our_server(entry) or not is_of_us or found is None:
             return text
         after = _TOML_HEADER.search(text, found.end())
         end = after.start() if after else len(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.schemas.errors import InputError
 from headwater.surface import install_text
-from headwater.surface.install_lines import NAME, Ignored, TomlServer, base_name, is_our_server
+from headwater.surface.install_lines import NAME, Ignored, TomlServer, base_name, is_our_server, server_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -208,9 +208,10 @@ class JsonServer:
         )
 
     def strip(self, text: str, where: str, made: frozenset[str]) -> str:
-        """Return the text without the server."""
+        """Return the text without the server; that of another home stays."""
         found = install_text.find(text, (*self.at, NAME), where)
-        if found is None or not is_our_server(found.plain()):
+        entry = None if found is None else found.plain()
+        if not is_our_server(entry) or server_home(entry) != server_home(self._value()):
             return text
         text = install_text.drop(text, (*self.at, NAME), where)
         for depth in range(len(self.at), 0, -1):
@@ -218,6 +219,12 @@ class JsonServer:
             if _dotted(path) in made and _is_empty(install_text.find(text, path, where)):
                 text = install_text.drop(text, path, where)
         return text
+
+    def cut(self, text: str, where: str) -> str:
+        """Return the text without the server, of whichever home it is; its containers stay."""
+        found = install_text.find(text, (*self.at, NAME), where)
+        is_of_us = found is not None and is_our_server(found.plain())
+        return install_text.drop(text, (*self.at, NAME), where) if is_of_us else text
 
     def holds(self, text: str, where: str) -> bool:
         """Tell whether the server is there as it should be."""
