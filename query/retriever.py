@@ -98,7 +98,7 @@ class ProgressiveRetriever:
         """Return layer 3: whole items, and which ids are unknown. Raises InputError."""
         stores = self._current()
         key = ("details", tuple(ids), scope, state_of(stores))
-        return self._cache.get(3, key, lambda: details_module.get_details(stores, ids, scope))
+        return self._cache.get(3, key, lambda: details_module.get_details(stores, ids, scope), _is_small)
 
     def smart_search(
         self,
@@ -216,7 +216,8 @@ class ProgressiveRetriever:
             once = None if encoder is None else _OneQuery(encoder)
             found = search_module.find(stores, query, scope, count, once)
             found = with_summaries(stores, found, query, scope, count, encoder=once)
-            return found if source == "matched" else _with_first_sentences(found)
+            found = found if source == "matched" else _with_first_sentences(found)
+            return replace(found, contents={})  # whole texts would fill the memory
 
         return self._cache.get(1, key, make)
 
@@ -245,6 +246,11 @@ class _OneQuery:
         if text not in self._known:
             self._known[text] = self._encoder.encode_query(text)
         return self._known[text]
+
+
+def _is_small(found: Details) -> bool:
+    """Whether details may be kept: two hundred of the largest would fill the memory."""
+    return sum(len(item.content) for item in found.items) <= limits.CACHE_DETAILS_CHARS
 
 
 def _as_told(decision: Decision, rows: pl.DataFrame, options: SmartSearchOptions) -> Decision:
