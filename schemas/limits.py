@@ -121,6 +121,7 @@ EXPAND_MAX = 10  # highest setting of how many results are expanded at once: mor
 CACHE_LAYER1 = 100  # searches kept in memory: about 1 MB; the numbers of this and the next two were published
 CACHE_LAYER2 = 500  # timelines kept in memory: about 1 MB
 CACHE_LAYER3 = 200  # details kept in memory: about 2 MB
+CACHE_DETAILS_CHARS = 64 * 1024  # of one answer that is kept: two hundred of them are 26 MB at most
 ANSWER_TOKENS_MAX = 100_000  # highest budget of one search: the window of a small model is filled then
 MCP_TOKENS = 8_000  # of one answer to an agent's tool: 4 % of a window of 200,000; the rest comes by cursor
 LEFT_OUT_NAMED = 5  # ids named of what found no room: a list of all would take the room itself
