@@ -38,6 +38,8 @@ def index_json(item: IndexItem) -> dict[str, Any]:
         "at": iso(item.at),
         "session_id": item.session_id,
         "project": item.project,
+        "folded": item.folded,
+        "superseded_by": item.superseded_by,
     }
 
 
@@ -108,7 +110,9 @@ def index_text(items: Sequence[IndexItem], min_score: float = 0.0) -> str:
         head = (
             f"{number:2}. {item.score:.2f}  {item.kind:<8}  {local(item.at):%Y-%m-%d %H:%M}  {item.id}{weak}"
         )
-        blocks.append("\n".join([head, *wrap(item.summary, _INDENT)]))
+        notes = [f"also {item.folded} times much the same"] if item.folded else []
+        notes += [f"superseded by {item.superseded_by}"] if item.superseded_by else []
+        blocks.append("\n".join([head, *wrap(item.summary, _INDENT), *(_INDENT + note for note in notes)]))
     return "\n".join(blocks)
 
 

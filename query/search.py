@@ -32,11 +32,15 @@ _HYPHENATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best items of a search, best first, how many candidates there were, and the texts of the items by id."""
+    """The best items of a search, best first, how many candidates there were, and the texts of the items by id.
+
+    Scores that are not mapped to precision (`score_is_mapped`) expand nothing by themselves.
+    """
 
     items: tuple[IndexItem, ...]
     total_matches: int
     contents: Mapping[str, str] = field(default_factory=dict)
+    score_is_mapped: bool = True
 
 
 def search_index(

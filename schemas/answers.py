@@ -24,7 +24,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class IndexItem:
-    """Layer 1: one line of a search result; `summary` is one line of at most 100 characters, `score` in [0, 1]."""
+    """Layer 1: one line of a search result; `summary` is one line of at most 100 characters, `score` in [0, 1].
+
+    `folded` is how many near-duplicates it stands for, `superseded_by` the id of what says otherwise now.
+    """
 
     id: str
     summary: str
@@ -33,6 +36,8 @@ class IndexItem:
     at: datetime
     session_id: str
     project: str
+    folded: int = 0
+    superseded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,7 +65,8 @@ def test_json_has_exactly_the_published_keys(retriever: ProgressiveRetriever) ->
     assert json.loads(json.dumps(answer)) == answer
     assert list(answer) == ["index", "timeline", "details", "meta"]
     assert (answer["timeline"], answer["details"]) == (None, None)
-    assert list(answer["index"][0]) == ["id", "summary", "score", "kind", "at", "session_id", "project"]
+    index = ["id", "summary", "score", "kind", "at", "session_id", "project", "folded", "superseded_by"]
+    assert list(answer["index"][0]) == index
     assert list(answer["meta"]) == ["total_matches", "expanded_count", "estimated_tokens", "expansion_reason"]
     (row, *_) = (fmt.timeline_json(item) for item in retriever.get_timeline(["evt_p"], ONE).items)
     assert list(row) == ["id", "at", "kind", "preview", "is_target", "session_id"]
@@ -91,6 +93,13 @@ def test_text_fits_80_columns(retriever: ProgressiveRetriever) -> None:
     assert "> " in timeline
     for line in [*text.splitlines(), *timeline.splitlines()]:
         assert fmt.width(line) <= fmt.COLUMNS
+
+
+def test_what_a_row_stands_for_is_told(retriever: ProgressiveRetriever) -> None:
+    """Near-duplicates are counted under their row, and what was superseded names what holds now."""
+    (item,) = retriever.search_index("search", ONE, 1)
+    text = fmt.index_text([replace(item, folded=2, superseded_by="mem_new")])
+    assert text.splitlines()[-2:] == ["    also 2 times much the same", "    superseded by mem_new"]
 
 
 def test_text_of_details_and_of_nothing(retriever: ProgressiveRetriever) -> None:
