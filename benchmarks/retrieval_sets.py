@@ -13,13 +13,10 @@ import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.schemas.events import Event, Kind
 from headwater.schemas.ids import content_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LOCOMO_KINDS = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
 _START = datetime(2025, 1, 6, 9, tzinfo=UTC)
@@ -30,12 +27,13 @@ _STEP = timedelta(seconds=30)
 class Question:
     """A question; `gold`: event ids, of any or all of which it is answered; `sessions`: those they lie in.
 
-    `kinds`: event kinds that it is asked among, empty: all; `block`: figures are counted apart for each.
+    `project` None: asked among all; `kinds`: event kinds that it is asked among, empty: all; `block`: figures are
+    counted apart for each.
     """
 
     id: str
     text: str
-    project: str
+    project: str | None
     gold: frozenset[str]
     sessions: frozenset[str]
     kind: str
@@ -201,24 +199,21 @@ def stories(path: Path) -> DataSet:
     return found
 
 
-def own(path: Path, data: Path) -> DataSet:
-    """Return our own questions on recorded projects; every second question of a kind and project is kept apart."""
-    found = DataSet("own")
+def own(path: Path, data: Path) -> list[DataSet]:
+    """Return our own questions, a set for each recorded project, asked among all projects of its home.
+
+    Every second question of a kind and project is kept apart.
+    """
     file = path / "questions.jsonl" if path.is_dir() else path
-    found.paths = [
-        data / "claude-code-spotter-en",
-        data / "claude-code-repiq-ja",
-        data / "claude-code-live" / "hook_events.jsonl.gz",
-    ]
+    found = {
+        "spotter": DataSet("own-spotter", paths=[data / "claude-code-spotter-en"]),
+        "repiq": DataSet("own-repiq", paths=[data / "claude-code-repiq-ja"]),
+        "claude-code-live": DataSet("own-live", paths=[data / "claude-code-live" / "hook_events.jsonl.gz"]),
+    }
     seen: dict[tuple[str, str], int] = {}
     for row in json_lines(file):
         key = (row["project"], row["kind"])
         seen[key] = seen.get(key, 0) + 1
         part = "tune" if seen[key] % 2 else "apart"
-        found.rows.append({**row, "block": row["project"], "part": part})
-    return found
-
-
-def languages(questions: Iterable[Question]) -> list[str]:
-    """Return the languages that are asked in, sorted."""
-    return sorted({one.lang for one in questions})
+        found[row["project"]].rows.append({**row, "block": row["project"], "part": part})
+    return list(found.values())

@@ -53,6 +53,9 @@ class Stores:
     vectors: VectorSource | None
     embedding_version: str | None
     lance: LanceStore | None = None
+    positions: dict[str | None, tuple[int, pl.DataFrame]] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # see `headwater.query.positions`
     _tables: dict[str, LanceTable] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
