@@ -106,7 +106,12 @@ SQLITE_BUSY_MS = 10_000  # wait for another writer's transaction
 
 # --- query ---
 TOP_K_MAX = 100  # rows of one search: more is a scan, not a search
-CANDIDATES = 100  # per arm before fusion
+CANDIDATES = 100  # memories per arm before fusion
+SEARCH_CANDIDATES = 200  # events per arm: those after the best tell of neighbours and sessions, too
+CANDIDATE_TEXTS = 700  # events whose text is looked at for one search, neighbours with them
+LEXICON_CHARS = 8_000  # of a text in which the words of a query are counted: the rest is output
+QUERY_TERMS = 48  # words of a query that are counted: a pasted page must not cost a second
+POSITIONS_KEPT = 8  # projects whose order of events is kept in memory: 10 MB for 100,000 events
 QUERY_CHARS = 10_000  # of a query that are looked at
 TIMELINE_WINDOW_MAX = 50  # events on each side of a target
 SUMMARY_CHARS = 100  # of an index line (the seeds' limit)
