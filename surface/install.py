@@ -142,7 +142,7 @@ def _base(
     record: Record, old: FileRecord | None, path: Path, current: bytes | None, parts: Sequence[Part]
 ) -> bytes | None:
     """Return the file as it would be without us."""
-    if old is not None and digest(current) == old.after_sha256:
+    if old is not None and digest(current) == old.after_sha256 and record.is_kept(old):
         return record.before(old)
     if current is None:
         return None

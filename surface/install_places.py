@@ -81,19 +81,27 @@ def program() -> Path:
 def claude_folder() -> Path:
     """Return where Claude Code keeps the settings of its user."""
     named = os.environ.get("CLAUDE_CONFIG_DIR")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".claude"
+    return Path(named).expanduser().absolute() if named else _user_folder() / ".claude"
 
 
 def claude_state() -> Path:
     """Return where Claude Code keeps MCP servers of its user: in a named folder, else beside the usual one."""
     named = os.environ.get("CLAUDE_CONFIG_DIR")
-    return claude_folder() / ".claude.json" if named else Path.home() / ".claude.json"
+    return claude_folder() / ".claude.json" if named else _user_folder() / ".claude.json"
 
 
 def codex_folder() -> Path:
     """Return where Codex keeps everything of its user."""
     named = os.environ.get("CODEX_HOME")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".codex"
+    return Path(named).expanduser().absolute() if named else _user_folder() / ".codex"
+
+
+def _user_folder() -> Path:
+    """Return the user's folder. Raises InputError when there is none."""
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise InputError("HOME", f"wanted your folder: {error}", "set HOME") from error
 
 
 def _exclude_file(folder: Path) -> Path | None:

@@ -96,6 +96,10 @@ class Record:
         self._make_folder()
         replace_file(self.folder / name, data)
 
+    def is_kept(self, record: FileRecord) -> bool:
+        """Tell whether it is still known what a file was before: its bytes, or that there was none."""
+        return record.backup is None or (self.folder / record.backup).exists()
+
     def before(self, record: FileRecord) -> bytes | None:
         """Return the former bytes of a file, None when there was no such file. Raises HomeError when they are lost."""
         if record.backup is None:

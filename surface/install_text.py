@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from headwater.schemas.errors import InputError
@@ -58,8 +59,9 @@ class Node:
         return [node.plain() for node in self.children] if self.is_array else self.value
 
 
+@lru_cache(maxsize=8)  # one edit looks at the same text many times, and some have megabytes
 def parse(text: str, where: str = "JSON") -> Node | None:
-    """Return the root, None for a text without any value. Raises InputError naming `where` and the line."""
+    """Return the root (not to be changed), None for a text without a value. Raises InputError with `where` and line."""
     reader = _Reader(text, where)
     at = reader.skip(len(_BOM) if text.startswith(_BOM) else 0)
     if at == len(text):

@@ -57,6 +57,8 @@ def test_the_readmes_commands_run() -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         env |= {"HEADWATER_HOME": str(home.root), "HEADWATER_EMBEDDING__MODEL": "test-hash", "HOME": folder}
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+            env.pop(name, None)
         repository = had_a_session(Path(folder))
         try:
             for line in lines[:3]:

@@ -11,7 +11,7 @@ import click
 from headwater.surface import install as installing
 from headwater.surface.console import note, say
 from headwater.surface.install_places import AGENTS, SCOPES
-from headwater.surface.options import HOME, open_home
+from headwater.surface.options import HOME, open_home, unopened_home
 from headwater.surface.verbs.capture import hook_command
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def install(
     Shows each change as a diff, keeps the former files in the home, and touches nothing else in them. Run again, it
     does nothing, or brings what another version wrote up to date. `headwater uninstall` gives the files back.
     """
-    home = open_home(home_path)
+    home = unopened_home(home_path) if dry_run else open_home(home_path)
     if show_command:
         say(shlex.join(hook_command(home.root, agent)))
         return

@@ -340,6 +340,16 @@ def _refuse(*_: object) -> None:
     raise HomeError("settings.json", "no space left", "free some")
 
 
+def test_without_the_former_bytes_the_entries_are_cut_out(user: Path, opened: Home) -> None:
+    """Somebody cleaned up in the home: nothing of ours stays all the same."""
+    path = settings_file(user, b'{\n  "model": "opus"\n}\n')
+    install(opened)
+    for kept in Record(opened).folder.glob("*.before"):
+        kept.unlink()
+    assert uninstall(opened) == 2
+    assert path.read_bytes() == b'{\n  "model": "opus"\n}\n'
+
+
 def test_a_record_that_is_not_ours_is_told(opened: Home) -> None:
     """With the way on: without it, entries are found by what they call."""
     Record(opened).folder.mkdir()
@@ -361,6 +371,7 @@ def test_the_verbs_say_what_they_do(user: Path, monkeypatch: pytest.MonkeyPatch)
     dry = call("install", "--dry-run")
     assert dry.output.endswith("nothing was written: --dry-run\n")
     assert tree(user) == before
+    assert not (user / "head water").exists()
     done = call("install")
     assert "~/.claude/settings.json: 11 hooks\n--- ~/.claude/settings.json\n" in done.output
     assert "a session of the agent starts the stream" in done.output
