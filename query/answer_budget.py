@@ -92,7 +92,7 @@ class AnswerBudget:
         return self.tokens(replace(answer, meta=meta)) <= self.budget_tokens
 
     def _cut(self, whole: SearchAnswer, kept: SearchAnswer, names: int | None = None) -> SearchAnswer:
-        """Return the answer with what it leaves out in its meta, so many of them by their ids."""
+        """Return the answer with what it leaves out in its meta, so many by their ids, else as room is kept for."""
         left = _left_out(whole, kept)
         count = min(limits.LEFT_OUT_NAMED, self.budget_tokens // 100) if names is None else names
         is_short = bool(whole.details) and not kept.details
@@ -101,17 +101,14 @@ class AnswerBudget:
             expanded_count=len(kept.details or ()),
             hint=whole.meta.hint or (HINT.format(id="ID") if is_short else ""),
             left_out=left[:count],
-            left_out_more=max(0, len(left) - count),
+            left_out_more=max(0, len(left) - count) + _places_cut(whole, kept),
         )
         return replace(kept, meta=meta)
 
     def _named(self, whole: SearchAnswer, kept: SearchAnswer) -> SearchAnswer:
-        """Return the answer with as many names of what is left out as fit."""
-        for names in range(limits.LEFT_OUT_NAMED, 0, -1):
-            trial = self._cut(whole, kept, names)
-            if self._fits(trial):
-                return self._sized(trial)
-        return self._sized(self._cut(whole, kept, 0))
+        """Return the answer with as many names of what is left out as fit: room for some was kept."""
+        names = _most(len(_left_out(whole, kept)), lambda count: self._fits(self._cut(whole, kept, count)))
+        return self._sized(self._cut(whole, kept, names))
 
     def _sized(self, answer: SearchAnswer) -> SearchAnswer:
         """Return the answer with its own size in it; writing it down may change it by a digit."""
@@ -134,13 +131,20 @@ def nearest_first(items: Sequence[TimelineItem]) -> list[int]:
 
 
 def _left_out(whole: SearchAnswer, kept: SearchAnswer) -> tuple[str, ...]:
-    """Return the ids of what was to be shown and is not: whole items, rows, places of the timeline; each once."""
+    """Return the ids of what was to be shown and is not: whole items, rows, targets of the timeline; each once."""
     shown = {item.id for item in kept.details or ()}
     ids = [item.id for item in whole.details or () if item.id not in shown]
     shown |= {item.id for item in kept.index} | {item.id for item in kept.timeline or ()}
     ids += [item.id for item in whole.index if item.id not in shown]
-    ids += [item.id for item in whole.timeline or () if item.id not in shown]
+    ids += [item.id for item in whole.timeline or () if item.is_target and item.id not in shown]
     return tuple(dict.fromkeys(ids))
+
+
+def _places_cut(whole: SearchAnswer, kept: SearchAnswer) -> int:
+    """Return how many places around targets are not shown: they are counted, for nobody asked for them by name."""
+    return sum(not item.is_target for item in whole.timeline or ()) - sum(
+        not item.is_target for item in kept.timeline or ()
+    )
 
 
 def _most(count: int, fits: Callable[[int], bool]) -> int:

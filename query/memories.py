@@ -87,7 +87,7 @@ class ConsolidatedStore:
             return []
         inside = where(scope.in_time(), time="last_at")
         exact = exact_words(text)
-        words = self._by_words(text, inside)
+        words = self._by_words(text, inside, with_code=bool(exact))
         vectors = self._by_meaning(text, where(scope.in_time()))
         text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
         fused = fusion.fuse(text_arm, fusion.vector_arm(vectors, limits.CANDIDATES))
@@ -159,8 +159,8 @@ class ConsolidatedStore:
             for row in rows.sort("at", "id").iter_rows(named=True)
         ]  # fmt: skip
 
-    def _by_words(self, text: str, inside: str | None) -> list[pl.DataFrame]:
-        parts = {"summary": text, "code": text, "cjk": cjk_runs(text)}
+    def _by_words(self, text: str, inside: str | None, *, with_code: bool) -> list[pl.DataFrame]:
+        parts = {"summary": text, "code": text if with_code else "", "cjk": cjk_runs(text)}
         found = [
             self._table.match(parts[column], column, inside, limits.CANDIDATES, ["memory_id"])
             for column, _ in MEMORIES.text

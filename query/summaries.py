@@ -10,6 +10,7 @@ import polars as pl
 from headwater.query import fusion
 from headwater.query.memories import ConsolidatedStore
 from headwater.query.scope import both, one_of, where
+from headwater.query.search import exact_words
 from headwater.query.summary import summary
 from headwater.schemas import limits
 from headwater.schemas.answers import IndexItem, Scope
@@ -147,7 +148,7 @@ def _sessions(
 ) -> list[tuple[Summary, float]]:
     """Return the sessions whose summaries match best, with their scores."""
     table, inside = stores.table(SESSIONS), _session_where(scope)
-    parts = {"summary": text, "code": text, "cjk": cjk_runs(text)}
+    parts = {"summary": text, "code": text if exact_words(text) else "", "cjk": cjk_runs(text)}
     words = [
         table.match(parts[column], column, inside, limits.CANDIDATES, ["id"])
         for column, _ in SESSIONS.text

@@ -129,7 +129,7 @@ CACHE_LAYER3 = 200  # details kept in memory: about 2 MB
 CACHE_DETAILS_CHARS = 64 * 1024  # of one answer that is kept: two hundred of them are 26 MB at most
 ANSWER_TOKENS_MAX = 100_000  # highest budget of one search: the window of a small model is filled then
 MCP_TOKENS = 8_000  # of one answer to an agent's tool: 4 % of a window of 200,000; the rest comes by cursor
-LEFT_OUT_NAMED = 5  # ids named of what found no room: a list of all would take the room itself
+LEFT_OUT_NAMED = 5  # ids of what found no room that room is kept for: all of them would take the answer's
 
 # --- keeping ---
 BACKUP_GZIP_LEVEL = (

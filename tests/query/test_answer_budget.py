@@ -84,10 +84,15 @@ def test_order_of_filling() -> None:
 
 
 def test_as_many_are_named_as_there_is_room_for() -> None:
-    """LEFT_OUT_NAMED ids at most, the others are counted; with no room for a name they are counted alone."""
+    """Room is kept for LEFT_OUT_NAMED ids, more stand where it was not used up; the others are counted."""
+    whole = replace(answer_of([WORDS] * 40, details=0), timeline=None)
+    some = fitted(whole, 600)
+    assert len(some.meta.left_out) >= limits.LEFT_OUT_NAMED
+    assert some.meta.left_out_more > 0
+    assert len(some.index) + len(some.meta.left_out) + some.meta.left_out_more == 40
     whole = replace(answer_of([WORDS] * 12, details=0), timeline=None)
-    some = fitted(whole, 400)
-    assert len(some.meta.left_out) == limits.LEFT_OUT_NAMED
+    some = fitted(whole, 600)
+    assert some.meta.left_out_more == 0
     assert len(some.index) + len(some.meta.left_out) + some.meta.left_out_more == 12
     least = fitted(answer_of([WORDS] * 12), 100)
     assert len(least.index) + len(least.meta.left_out) + least.meta.left_out_more >= 12
