@@ -84,8 +84,12 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a query says beside its subject: ids in their order, whether details are wanted, the days it names."""
+    """What a query says beside its subject: ids in their order, whether details are wanted, the days it names.
 
+    `subject` is the query without the words that ask for detail: they are not what is looked for.
+    """
+
+    subject: str
     ids: tuple[str, ...] = ()
     wants_details: bool = False
     days: Days | None = None
@@ -95,7 +99,8 @@ def read(query: str, today: datetime) -> Asked:
     """Return what a query says; `today` is the present, aware, in the zone of the person who asks. Never raises."""
     text = query[: limits.QUERY_CHARS]
     ids = tuple(dict.fromkeys(_ID.findall(text)))[: limits.EXPAND_MAX]
-    return Asked(ids, _DETAIL.search(text) is not None, _days(text, today))
+    subject = _DETAIL.sub(" ", text).strip()
+    return Asked(subject or text, ids, _DETAIL.search(text) is not None, _days(text, today))
 
 
 def whole_days(first: date, last: date, zone: datetime) -> Days:

@@ -43,8 +43,10 @@ class ProgressiveCache:
         self._clock = clock
         self._guard = threading.Lock()
 
-    def get(self, layer: int, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what a layer (1 to 3) holds under a key, else what `make` makes, which is kept."""
+    def get(
+        self, layer: int, key: Hashable, make: Callable[[], T], is_kept: Callable[[T], bool] | None = None
+    ) -> T:
+        """Return what a layer (1 to 3) holds under a key, else what `make` makes, which is kept unless told not to."""
         kept = self._layers[layer - 1]
         with self._guard:
             held = kept.find(key, self._clock.monotonic_s())
@@ -52,6 +54,8 @@ class ProgressiveCache:
             value: T = held[0]
             return value
         value = make()
+        if is_kept is not None and not is_kept(value):
+            return value
         with self._guard:
             kept.put(key, value, self._clock.monotonic_s())
         return value

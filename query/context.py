@@ -228,7 +228,7 @@ class ContextComposer:
                 f"{hit.summary}\n{content[: limits.PIECE_CHARS]}"
             )  # the passage may lie further on
             if _is_telling(content) and _is_good(
-                hit.score, wanted, named, layer1.min_score, limits.INJECT_EVENT_SHARE
+                found.by_words[hit.id], wanted, named, layer1.min_score, limits.INJECT_EVENT_SHARE
             ):
                 entry = texts.event_entry("found", hit.id, hit.kind, hit.at, zone=zone, line=hit.summary)
                 good.setdefault(hit.summary, replace(entry, score=hit.score))

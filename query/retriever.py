@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from headwater.query.asked import Days
+    from headwater.query.asked import Asked, Days
     from headwater.query.details import Details
     from headwater.query.search import Found
     from headwater.query.stores import QueryEncoder, Stores
@@ -98,7 +98,7 @@ class ProgressiveRetriever:
         """Return layer 3: whole items, and which ids are unknown. Raises InputError."""
         stores = self._current()
         key = ("details", tuple(ids), scope, state_of(stores))
-        return self._cache.get(3, key, lambda: details_module.get_details(stores, ids, scope))
+        return self._cache.get(3, key, lambda: details_module.get_details(stores, ids, scope), _is_small)
 
     def smart_search(
         self,
@@ -109,11 +109,12 @@ class ProgressiveRetriever:
     ) -> SearchAnswer:
         """Return an answer of as many layers as its results deserve, within its budget of tokens. Raises InputError."""
         asked = SmartSearchOptions() if options is None else options
-        found = self._find(query, scope, top_k)
+        says = asked_module.read(query, local(self._clock.now()))
+        found = self._find(says.subject, scope, top_k)
         if not self._config.enabled:
             return self._flat(found, scope, asked)
         min_score = self._config.layer1.min_score if asked.min_score is None else asked.min_score
-        decision, details = self._decide(query, found, scope, asked, min_score)
+        decision, details = self._decide(says, found, scope, asked, min_score)
         timeline = self._timeline(decision, scope)
         rows = expansion.score_frame(found.items, is_mapped=found.score_is_mapped)
         meta = SearchMeta(
@@ -132,14 +133,13 @@ class ProgressiveRetriever:
     # --- deciding ---
 
     def _decide(
-        self, query: str, found: Found, scope: Scope, options: SmartSearchOptions, min_score: float
+        self, says: Asked, found: Found, scope: Scope, options: SmartSearchOptions, min_score: float
     ) -> tuple[Decision, tuple[Detail, ...]]:
         """Return what to show, and the whole items of it."""
         settings = self._config.auto_expand
         rows = expansion.score_frame(found.items, is_mapped=found.score_is_mapped)
         if options.disclosure == "index":
             return Decision(""), ()
-        says = asked_module.read(query, local(self._clock.now()))
         most = max(settings.max_auto_expand_count, 1)
         named = self.get_details(says.ids[:most], scope).items if says.ids else ()
         if named:
@@ -153,7 +153,7 @@ class ProgressiveRetriever:
     def _by_score(
         self,
         rows: pl.DataFrame,
-        says: asked_module.Asked,
+        says: Asked,
         options: SmartSearchOptions,
         min_score: float,
         scope: Scope,
@@ -216,7 +216,8 @@ class ProgressiveRetriever:
             once = None if encoder is None else _OneQuery(encoder)
             found = search_module.find(stores, query, scope, count, once)
             found = with_summaries(stores, found, query, scope, count, encoder=once)
-            return found if source == "matched" else _with_first_sentences(found)
+            found = found if source == "matched" else _with_first_sentences(found)
+            return replace(found, contents={})  # whole texts would fill the memory
 
         return self._cache.get(1, key, make)
 
@@ -245,6 +246,11 @@ class _OneQuery:
         if text not in self._known:
             self._known[text] = self._encoder.encode_query(text)
         return self._known[text]
+
+
+def _is_small(found: Details) -> bool:
+    """Whether details may be kept: two hundred of the largest would fill the memory."""
+    return sum(len(item.content) for item in found.items) <= limits.CACHE_DETAILS_CHARS
 
 
 def _as_told(decision: Decision, rows: pl.DataFrame, options: SmartSearchOptions) -> Decision:

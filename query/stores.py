@@ -62,6 +62,9 @@ class Stores:
     lance: LanceStore | None = None
     decided: ControlState = field(default_factory=ControlState, compare=False)
     decided_stamp: tuple[int, int, int] | None = field(default=None, compare=False)
+    positions: dict[Scope, tuple[int, pl.DataFrame]] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # see `headwater.query.positions`
     _tables: dict[str, LanceTable] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod

@@ -48,13 +48,20 @@ def summary(content: str, query: str = "", *, label: str = "", chars_max: int = 
     terms = query_terms(query) if query else {}
     prose = abbreviate_code(text)
     found = _passage(prose, terms, chars_max) or (_passage(text, terms, chars_max) if prose != text else None)
-    return found or _beginning(prose, chars_max) or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
+    return (
+        found
+        or _beginning(prose, chars_max, chars_max // 3)
+        or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
+    )
 
 
 def preview(content: str, *, label: str = "", chars_max: int = limits.PREVIEW_CHARS) -> str:
-    """Return the beginning of a text as one line of at most `chars_max` characters; never empty."""
+    """Return the beginning of a text as one line of at most `chars_max` characters; never empty.
+
+    It ends with a sentence when that fills most of the line, else at a word.
+    """
     return (
-        cut(_flat(abbreviate_code(clean_text(content))), chars_max)
+        _beginning(abbreviate_code(clean_text(content)), chars_max, chars_max * 2 // 3)
         or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
     )
 
@@ -75,8 +82,8 @@ def _flat(text: str) -> str:
     return _SPACE.sub(" ", _CONTROL.sub(" ", text)).strip()
 
 
-def _beginning(text: str, chars_max: int) -> str:
-    """Return whole sentences from the start while they fit, when they fill at least a third; else cut."""
+def _beginning(text: str, chars_max: int, chars_min: int) -> str:
+    """Return whole sentences from the start while they fit, when they fill at least `chars_min`; else cut."""
     line = _flat(text)
     if len(line) <= chars_max:
         return line
@@ -85,7 +92,7 @@ def _beginning(text: str, chars_max: int) -> str:
         if sentence.start() > chars_max:
             break
         end = sentence.start()
-    return line[:end].strip() if end >= chars_max // 3 else cut(line, chars_max)
+    return line[:end].strip() if end >= chars_min else cut(line, chars_max)
 
 
 def _passage(text: str, terms: dict[str, int], chars_max: int) -> str | None:

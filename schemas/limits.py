@@ -106,7 +106,12 @@ SQLITE_BUSY_MS = 10_000  # wait for another writer's transaction
 
 # --- query ---
 TOP_K_MAX = 100  # rows of one search: more is a scan, not a search
-CANDIDATES = 100  # per arm before fusion
+CANDIDATES = 100  # memories per arm before fusion
+SEARCH_CANDIDATES = 200  # events per arm: those after the best tell of neighbours and sessions, too
+CANDIDATE_TEXTS = 700  # events whose text is looked at for one search, neighbours with them
+LEXICON_CHARS = 8_000  # of a text in which the words of a query are counted: the rest is output
+QUERY_TERMS = 48  # words of a query that are counted: a pasted page must not cost a second
+POSITIONS_KEPT = 8  # projects whose order of events is kept in memory: 10 MB for 100,000 events
 QUERY_CHARS = 10_000  # of a query that are looked at
 TIMELINE_WINDOW_MAX = 50  # events on each side of a target
 SUMMARY_CHARS = 100  # of an index line (the seeds' limit)
@@ -121,6 +126,7 @@ EXPAND_MAX = 10  # highest setting of how many results are expanded at once: mor
 CACHE_LAYER1 = 100  # searches kept in memory: about 1 MB; the numbers of this and the next two were published
 CACHE_LAYER2 = 500  # timelines kept in memory: about 1 MB
 CACHE_LAYER3 = 200  # details kept in memory: about 2 MB
+CACHE_DETAILS_CHARS = 64 * 1024  # of one answer that is kept: two hundred of them are 26 MB at most
 ANSWER_TOKENS_MAX = 100_000  # highest budget of one search: the window of a small model is filled then
 MCP_TOKENS = 8_000  # of one answer to an agent's tool: 4 % of a window of 200,000; the rest comes by cursor
 LEFT_OUT_NAMED = 5  # ids named of what found no room: a list of all would take the room itself

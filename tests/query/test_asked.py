@@ -125,6 +125,21 @@ def test_words_that_only_name_a_detail(query: str) -> None:
     assert not read(query, TODAY).wants_details
 
 
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("explain the refund in detail", "explain the refund"),
+        ("스키마를 자세히", "스키마를"),
+        ("スキーマを詳しく", "スキーマを"),
+        ("tell me more", "tell me more"),
+        ("refund", "refund"),
+    ],
+)
+def test_subject_of_a_query(query: str, wanted: str) -> None:
+    """Words that ask for detail are not looked for, unless there are no others."""
+    assert read(query, TODAY).subject == wanted
+
+
 @given(st.text(max_size=200))
 def test_no_text_raises(query: str) -> None:
     """Whatever is typed is read."""

@@ -42,7 +42,7 @@ def test_second_identical_call_reads_nothing(world: Any, rows: MemoryRows, calls
         partial(retriever.search_index, "cache", ONE),
         partial(retriever.get_timeline, ["evt_a"], ONE, 1),
         partial(retriever.get_details, ["evt_a", "mem_m"], ONE),
-        partial(retriever.smart_search, "cache in detail", ONE),
+        partial(retriever.smart_search, "why the cache in detail", ONE),
     )
     for ask in asks:
         first: Any = ask()
@@ -96,6 +96,18 @@ def test_what_was_forgotten_or_changed_is_never_answered(world: Any, rows: Memor
     assert seen()[0] == {"evt_a", "evt_c"}
     rows.memory("m", "cache memory")
     assert "mem_m" in seen()[0]
+
+
+def test_whole_texts_do_not_fill_the_memory(world: Any, calls: list[str]) -> None:
+    """Searches keep no whole texts; details of more than CACHE_DETAILS_CHARS are read each time."""
+    world.add(world.event("a", "cache " * 10), world.event("b", "x" * (limits.CACHE_DETAILS_CHARS + 1), 1))
+    retriever = ProgressiveRetriever(world.stores, None, Config())
+    assert retriever._find("cache", ONE, 5).contents == {}
+    for ids, is_kept in ((["evt_a"], True), (["evt_b"], False)):
+        retriever.get_details(ids, ONE)
+        calls.clear()
+        retriever.get_details(ids, ONE)
+        assert (calls == []) is is_kept
 
 
 def test_state_of_tables(world: Any, rows: MemoryRows) -> None:

@@ -58,7 +58,7 @@ def test_smart_search_of_the_index_alone(retriever: ProgressiveRetriever) -> Non
 
 def test_configured_number_of_rows(world: Any) -> None:
     """Without `top_k` the configured number is asked for."""
-    world.add(*(world.event(f"{n}", "same") for n in range(12)))
+    world.add(*(world.event(f"{n}", f"same {n}") for n in range(12)))
     assert len(ProgressiveRetriever(world.stores, None, Config()).search_index("same", ONE)) == 10
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from headwater.query.candidates import candidates
+from headwater.query.positions import positions
 from headwater.query.search import exact_words, find, search_index
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
@@ -141,7 +143,7 @@ def test_languages(world: Any, query: str, first: str) -> None:
 
 def test_equal_scores_by_newer(world: Any) -> None:
     """Equal rows come newest first, then by id."""
-    world.add(world.event("a", "same", 1), world.event("c", "same", 2), world.event("b", "same", 2))
+    world.add(world.event("a", "same x", 1), world.event("c", "same y", 2), world.event("b", "same z", 2))
     assert names(world, "same") == ["b", "c", "a"]
 
 
@@ -190,3 +192,78 @@ def test_no_query_raises(world: Any, query: str) -> None:
     """Any text is a query."""
     world.add(world.event("a", "x_y plain text 검색"))
     find(world.stores, query, ONE, 5, world.encoder)
+
+
+def test_repeats_are_counted(world: Any) -> None:
+    """The same text again is one row that says how often, the newest of equals; in another project it is another."""
+    again = [world.event(f"a{n}", "retry the upload", n, session_id=f"s{n}") for n in range(3)]
+    world.add(
+        *again, world.event("b", "Retry the upload!", 9, project="/p/two"), world.event("c", "retry later", 5)
+    )
+    (first, second) = find(world.stores, "retry upload", ONE, 5).items
+    assert (first.id, first.folded, second.id, second.folded) == ("evt_a2", 2, "evt_c", 0)
+
+
+def test_neighbours_speak_for_a_short_answer(world: Any) -> None:
+    """Of two equal answers the one beside the question that is asked again comes first."""
+    world.add(
+        world.event("ask", "which retention for idempotency keys?", 1),
+        world.event("yes", "seventy two hours please", 2, kind=Kind.RESPONSE),
+        world.event("other", "the docs page is long", 1, session_id="s2"),
+        world.event("no", "seventy two hours later", 2, session_id="s2", kind=Kind.RESPONSE),
+    )
+    assert names(world, "idempotency retention hours")[:2] == ["ask", "yes"]
+
+
+def test_a_day_that_is_named_comes_first(world: Any) -> None:
+    """What happened on the day of the question is before what has its words on another."""
+    world.add(
+        world.event("a", "deploy fixed"), world.event("b", "what was deployed, the deploy", 60 * 24 * 7)
+    )
+    assert names(world, "deploy on 2026-01-05")[0] == "a"
+    assert names(world, "deploy on 12 January")[0] == "b"
+
+
+def test_reversed_turns_stand_behind(world: Any, rows: Any) -> None:
+    """A turn that a later one reverses is behind it, and names what holds now."""
+    world.add(
+        world.event("old", "cache in redis, decided: redis cache", 1, turn_id="t1"),
+        world.event("new", "cache in postgres now", 9, turn_id="t2"),
+    )
+    assert names(world, "redis cache") == ["old", "new"]
+    rows.reversal("r", "old", "new")
+    (first, second) = find(world.stores, "redis cache", ONE, 5).items
+    assert (first.id, second.id, second.superseded_by) == ("evt_new", "evt_old", "evt_new")
+    assert first.score >= second.score
+
+
+def test_more_candidates_than_an_arm_holds(world: Any) -> None:
+    """Of more matches than SEARCH_CANDIDATES the total counts as many; neighbours never make it CANDIDATE_TEXTS."""
+    world.add(*(world.event(f"{n:03}", f"needle {n}", n) for n in range(limits.SEARCH_CANDIDATES + 5)))
+    found = candidates(world.stores, "needle", ONE, None)
+    assert found is not None
+    assert find(world.stores, "needle", ONE, 5).total_matches == limits.SEARCH_CANDIDATES
+    assert limits.SEARCH_CANDIDATES <= found.rows.height <= limits.CANDIDATE_TEXTS
+
+
+def test_places_follow_the_table(world: Any) -> None:
+    """New and late events find their place, deleted ones leave it; no more than POSITIONS_KEPT projects are kept."""
+
+    def places() -> dict[str, float]:
+        return dict(positions(world.stores, ONE).select("id", "place").iter_rows())
+
+    world.add(
+        world.event("a", "x", 1),
+        world.event("t", "x", 2, kind=Kind.TOOL, tool="Bash"),
+        world.event("b", "x", 3),
+    )
+    assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_b": 1.0}
+    world.add(world.event("c", "x", 4))
+    assert places()["evt_c"] == 2.0
+    world.add(world.event("late", "x", 0))
+    assert places()["evt_c"] == 3.0
+    world.events.delete("id = 'evt_late'")
+    assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_b": 1.0, "evt_c": 2.0}
+    for n in range(limits.POSITIONS_KEPT + 2):
+        positions(world.stores, Scope(f"/p/{n}"))
+    assert len(world.stores.positions) == limits.POSITIONS_KEPT

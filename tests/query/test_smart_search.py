@@ -189,6 +189,26 @@ def test_budget_of_settings_and_of_a_call(search: Search) -> None:
         search("about", long, max_total_tokens=99)
 
 
+def test_options_of_a_call_leave_the_settings_alone(world: Any) -> None:
+    """A budget, a bound or a layer that one call asks for is gone with the next; answers kept do not carry it over."""
+    world.add(*(world.event(f"{n}", f"retry {n} " * 30, n) for n in range(6)))
+    retriever = ProgressiveRetriever(world.stores, None, Config())
+    before = retriever.smart_search("retry", ONE)
+    tight = SmartSearchOptions(max_total_tokens=120, min_score=1.0, disclosure="index")
+    assert retriever.smart_search("retry", ONE, options=tight).meta.estimated_tokens <= 120
+    assert retriever.smart_search("retry", ONE) == before
+
+
+def test_many_rows_leave_room(search: Search) -> None:
+    """Many rows with a timeline and a whole item keep within the default budget, counted as they are written."""
+    scores = {name: 0.95 if name == "d" else 0.75 for name in "dabcefgh"}
+    scores |= {f"{name}r": 0.5 for name in "abcdefgh"}
+    answer = search("about d", scores)
+    assert len(answer.index) == 16
+    assert (answer.timeline is not None, answer.details is not None) == (True, True)
+    assert answer.meta.estimated_tokens <= 2000
+
+
 def test_summary_source(world: Any) -> None:
     """`matched` shows the passage that matches, `first_sentence` the text's first; an empty text keeps its label."""
     world.add(world.event("a", "It began well. The cache expires too early. The end."), world.event("b", ""))

@@ -79,6 +79,24 @@ def test_whole_sentences_when_they_fit() -> None:
     assert summary("Oh. " + "word " * 50).endswith("word…")
 
 
+@pytest.mark.parametrize(
+    ("sentence", "others"),
+    [
+        (
+            "The refund test fails since the clock is mocked twice in v1.2 of event-store.ts. " * 2,
+            "word " * 50,
+        ),
+        ("재시도를 다섯 번으로 늘리고 대기 시간을 두 배로 했다. " * 6, "단어 " * 50),
+        ("再試行を五回に増やして待ち時間を二倍にした。" * 7, "言葉" * 90),
+        ("重试次数增加到五次，等待时间加倍。" * 9, "词语" * 90),
+    ],
+)
+def test_preview_ends_with_a_sentence(sentence: str, others: str) -> None:
+    """A preview ends with a whole sentence of each language when that fills most of it."""
+    assert preview(sentence.strip() + " " + others) == sentence.strip()
+    assert preview("Oh. " + others * 2).endswith("…")
+
+
 def test_empty_text_has_its_label() -> None:
     """What has no text is named by what it is."""
     assert summary("", "query", label="tool Bash") == "[tool Bash]"
