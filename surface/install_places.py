@@ -57,9 +57,10 @@ def places(home: Home, agent: str, scope: str, folder: Path) -> list[Place]:
             Place(folder / ".mcp.json", JsonServer(("mcpServers",), server)),
         ]
     if scope == "local":
+        project = resolve_project(str(folder))  # Claude Code names a work tree's servers by its repository
         local = [
             Place(folder / ".claude" / "settings.local.json", hooks),
-            Place(claude_state(), JsonServer(("projects", str(folder), "mcpServers"), server)),
+            Place(claude_state(), JsonServer(("projects", project, "mcpServers"), server)),
         ]
         exclude = _exclude_file(folder)
         line = "/.claude/settings.local.json"

@@ -250,7 +250,7 @@ def test_scopes_and_agents_go_one_by_one(user: Path, opened: Home) -> None:
     assert install(opened, agent="codex", scope="project", folder=folder) == 2
     assert (folder / ".git" / "info" / "exclude").read_bytes() == b"*.log\n/.claude/settings.local.json\n"
     state = json.loads((user / ".claude.json").read_bytes())
-    assert state["projects"][str(folder)]["mcpServers"] == state["mcpServers"]
+    assert state["projects"][str(folder.resolve())]["mcpServers"] == state["mcpServers"]
     assert uninstall(opened, folder, agent="codex") == 4
     assert uninstall(opened, folder, scope="local") == 3
     assert uninstall(opened, folder, scope="project") == 2

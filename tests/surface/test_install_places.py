@@ -24,7 +24,7 @@ def test_a_folder_of_a_repository_stands_for_its_root(user: Path, opened: Home) 
     (user / "repo" / ".git").mkdir()
     assert install(opened, scope="local", folder=below) == 2
     assert (user / "repo" / ".claude" / "settings.local.json").exists()
-    assert [*json.loads((user / ".claude.json").read_bytes())["projects"]] == [str(user / "repo")]
+    assert [*json.loads((user / ".claude.json").read_bytes())["projects"]] == [str((user / "repo").resolve())]
 
 
 def test_codex_has_its_own_files(user: Path, opened: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +74,7 @@ def test_private_settings_never_show_in_git_status(user: Path, opened: Home) -> 
         install(opened, scope="local", folder=folder)
         assert (folder / ".claude" / "settings.local.json").exists()
         assert git("status", "--porcelain", cwd=folder) == ""
+        assert [*json.loads((user / ".claude.json").read_bytes())["projects"]] == [str(repository.resolve())]
     uninstall(opened)
     assert (repository / ".git" / "info" / "exclude").read_bytes() == exclude
     assert git("status", "--porcelain", "--ignored", cwd=repository) == ""
