@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
+from headwater.query.when import days_named
 from headwater.schemas import limits
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"(?<![A-Za-z0-9_])(?:evt|mem|ses)_[A-Za-z0-9_]+")
 _DETAIL = re.compile(
-    r"\bin (?:more |full |greater? )?detail\b|\bmore details?\b|\btell me more\b|\belaborate\b|\bword for word\b"
+    r"\bin (?:more |full |great |greater )?detail\b|\bmore details?\b|\btell me more\b|\belaborate\b|\bword for word\b"
     r"|\bverbatim\b|\bfull text\b|\b(?:show|give|tell)(?: me| us)?(?: all| the)* (?:full|whole|details?)\b"
     r"|자세히|자세하게|상세히|상세하게|구체적으로|전문을|전체 내용"
     r"|詳しく|くわしく|詳細[をにはも]|全文"
@@ -42,11 +43,6 @@ _WEEKDAYS = {
     )
     for name in names.split()
 }
-_MONTHS = {
-    name: n
-    for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)  # noqa: SIM905
-}
-_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _NOT_CODE = r"(?<![\w.])(?:{})(?![\w(])"  # `date.today()` names no day
 _WORDS = re.compile(
     _NOT_CODE.format("day before yesterday|yesterday|today")
@@ -55,14 +51,6 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 _AGO = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:days? ago|일 ?전|日前|天前)", re.IGNORECASE)
-_FULL = re.compile(
-    r"(?<![\w.])(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)|(\d{4})[년年] ?(\d{1,2})[월月] ?(\d{1,2})[일日号]"
-)
-_DAY_OF_YEAR = re.compile(r"(?<![\d년年 ])(?<!\d)(\d{1,2})[월月] ?(\d{1,2})[일日号]")
-_MONTH_DAY = re.compile(rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}}))?", re.IGNORECASE)
-_DAY_MONTH = re.compile(
-    rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH}(?![a-z])(?:,? (\d{{4}}))?", re.IGNORECASE
-)
 _LAST_WEEKDAY = re.compile(
     r"\b(?:last|on|this past) (monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
     r"|지난 ([월화수목금토일])요일|(?:この前|前)の([月火水木金土日])曜日?",
@@ -127,32 +115,16 @@ def _days(text: str, today: datetime) -> Days | None:
 
 
 def _dated(text: str, today: date) -> Iterator[tuple[date, date]]:
-    for found in _FULL.finditer(text):
-        year, month, day = (int(part) for part in found.groups() if part is not None)
-        yield from _day(year, month, day)
-    for found in _MONTH_DAY.finditer(text):
-        yield from _of_year(_MONTHS[found[1][:3].lower()], int(found[2]), found[3], today)
-    for found in _DAY_MONTH.finditer(text):
-        yield from _of_year(_MONTHS[found[2][:3].lower()], int(found[1]), found[3], today)
-    for found in _DAY_OF_YEAR.finditer(text):
-        yield from _of_year(int(found[1]), int(found[2]), None, today)
-
-
-def _of_year(month: int, day: int, year: str | None, today: date) -> Iterator[tuple[date, date]]:
-    """Yield a day of a year; without one, the last such day that is not to come."""
-    if year is not None:
-        yield from _day(int(year), month, day)
-        return
-    for found, _ in _day(today.year, month, day):
-        yield from [(found, found)] if found <= today else _day(today.year - 1, month, day)
-
-
-def _day(year: int, month: int, day: int) -> Iterator[tuple[date, date]]:
-    try:
-        found = date(year, month, day)
-    except ValueError:
-        return  # a version such as 2026.13.40, a product name
-    yield found, found
+    """Yield the days that stand there with their date; without a year, the last such day that is not to come."""
+    for year, month, day in days_named(text, slashed=False):
+        for near in (today.year, today.year - 1) if year is None else (year,):
+            try:
+                found = date(near, month, day)
+            except ValueError:
+                continue  # 29 February
+            if year is not None or found <= today:
+                yield found, found
+                break
 
 
 def _worded(text: str, today: date) -> Iterator[tuple[date, date]]:

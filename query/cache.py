@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headwater.schemas import limits
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.events import ItemKind
-from headwater.schemas.memory_columns import EVENT_THREADS, MEMORIES, SESSIONS
+from headwater.schemas.memory_columns import EVENT_THREADS, MEMORIES, REVERSALS, SESSIONS
 from headwater.storage.vectors import table_name
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_READ = (EVENTS, EVENT_THREADS, MEMORIES, SESSIONS)
+_READ = (EVENTS, EVENT_THREADS, MEMORIES, REVERSALS, SESSIONS)
 _EMBEDDED = (ItemKind.ENTRY, ItemKind.MEMORY, ItemKind.SESSION_SUMMARY)
 
 

@@ -109,7 +109,7 @@ class ContextComposer:
             chosen = self._endless(ask, active, zone)
         elif ask.prompt is None:
             sessions = self._sessions(ask, zone)
-            chosen = _mixed(sessions, self._recent(ask, (), zone))
+            chosen = _mixed(sessions, _not_within(self._recent(ask, (), zone), sessions))
         else:
             chosen = self._found(ask, zone)
         return [entry for entry in chosen if entry.key not in ask.known]
@@ -311,6 +311,16 @@ def _not_said(lines: Iterable[Entry], memories: Iterable[Entry]) -> list[Entry]:
     summaries = [memory.text for memory in memories]
     return [
         line for line in lines if not any(texts.said(line).rstrip("….!?。") in text for text in summaries)
+    ]
+
+
+def _not_within(memories: Iterable[Entry], sessions: Iterable[Entry]) -> list[Entry]:
+    """Return the memories of which a line says something that no session beside them says word for word."""
+    summaries = [session.text for session in sessions]
+    return [
+        memory
+        for memory in memories
+        if not any(all(part in text for part in texts.parts(memory)) for text in summaries)
     ]
 
 

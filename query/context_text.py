@@ -65,6 +65,15 @@ def said(entry: Entry) -> str:
     return entry.text.partition(": ")[2].rpartition(" (")[0]
 
 
+def parts(entry: Entry) -> list[str]:
+    """Return what each line of a summary says, without its label and the sign that ends it."""
+    lines = (line.strip() for line in entry.text.split("\n")[1:])
+    said_parts = (
+        rest if label.isalpha() else line for line in lines for label, _, rest in [line.partition(": ")]
+    )
+    return [part.rstrip("….!?。") for part in said_parts if part]
+
+
 def memory_entry(memory: Memory, zone: str) -> Entry:
     """Return a memory: its time and id, then the lines of its summary."""
     mark = f", superseded by {memory.superseded_by}" if memory.superseded_by else ""

@@ -118,9 +118,15 @@ def test_state_of_tables(world: Any, rows: MemoryRows) -> None:
     rows.memory("m", "x")
     rows.session("s", "x")
     states = {state_of(world.stores)}
-    rows.session("s2", "x")
-    states.add(state_of(world.stores))
-    assert len({before, *states}) == 3
+    for write in (
+        lambda: rows.session("s2", "x"),
+        lambda: rows.reversal("v", "m", "n"),
+        lambda: rows.threaded("evt_a", "thr_a"),
+        lambda: world.events.delete("id = 'evt_a'"),
+    ):
+        write()
+        states.add(state_of(world.stores))
+    assert len({before, *states}) == 6
 
 
 def test_time_and_size_end_what_is_kept() -> None:

@@ -174,6 +174,16 @@ def test_session_mode_starts_with_sessions_and_memories(
     assert [key for key in keys if key.startswith("memory:")] == [f"memory:mem_m{n}" for n in (3, 2, 1)]
 
 
+def test_what_a_session_says_is_not_remembered_beside_it(
+    rows: MemoryRows, compose: Callable[..., Composed]
+) -> None:
+    """A memory whose every line stands in the summary of a session is left out; one that says more stays."""
+    rows.session("s1", "Asked: run the load. commit it.\nFound: p99 is 22 ms.\nChanged: a.kt, b.kt.", 1)
+    rows.memory("within", "Asked: commit it.\nFound: p99 is 22 ms.\nChanged: b.kt.", 2)
+    rows.memory("beyond", "Asked: commit it.\nFound: p99 is 22 ms. Use seq, not id.", 3)
+    assert sorted(compose("session").keys) == ["memory:mem_beyond", "session:ses_s1"]
+
+
 def test_what_the_session_holds_itself_is_not_told(
     world: Any, rows: MemoryRows, compose: Callable[..., Composed]
 ) -> None:

@@ -109,7 +109,8 @@ def test_path_in_the_project_is_named_as_events_name_it(
 
 def test_filters_hold(run: Run) -> None:
     """Kind, session, file, time and project each keep out what is not of them."""
-    project = ("--project", "/p/one", "--min-score", "0", "--disclosure", "index", "--top-k", "100")
+    much = ("--min-score", "0", "--disclosure", "index", "--top-k", "100", "--max-tokens", "20000")
+    project = ("--project", "/p/one", *much)
     everything = run("search", "retry webhook", *project)
     assert all(part in everything for part in ("prompt ", "response ", "insight ", "tool "))
     assert SECRET not in everything
@@ -120,7 +121,7 @@ def test_filters_hold(run: Run) -> None:
     assert "Nothing found." in run("search", "retry", *project, "--session", "s2")
     assert "Nothing found." in run("search", "retry", *project, "--agent", "codex")
     assert "Nothing found." in run("search", "retry", *project, "--until", "2026-01-04")
-    assert SECRET in run("search", "retry", "--all-projects", "--top-k", "100", "--disclosure", "index")
+    assert SECRET in run("search", "retry", "--all-projects", *much)
 
 
 def test_answer_of_all_layers_fits_a_terminal(run: Run) -> None:
