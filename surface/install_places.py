@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from headwater.schemas.errors import InputError
 from headwater.surface.install_lines import NAME, Ignored, TomlServer, check_words
 from headwater.surface.install_parts import Hooks, JsonServer
+from headwater.surface.projects import resolve_project
 from headwater.surface.verbs.capture import hook_command
 
 if TYPE_CHECKING:
@@ -31,10 +32,13 @@ class Place:
 
 
 def places(home: Home, agent: str, scope: str, folder: Path) -> list[Place]:
-    """Return the files of an agent and scope; `folder` is the one that the agent is started in.
+    """Return the files of an agent and scope; `folder` is the one that the agent is started in, or below it.
+
+    Agents look for settings of a project, and name it, by the root of its repository.
 
     Raises InputError when the agent has no such scope, or a path cannot stand in a settings file.
     """
+    folder = project_root(folder)
     hooks = Hooks(agent, tuple(hook_command(home.root, agent)))
     server = mcp_command(home)
     check_words((*hooks.command, *server, str(folder)))
@@ -53,9 +57,10 @@ def places(home: Home, agent: str, scope: str, folder: Path) -> list[Place]:
             Place(folder / ".mcp.json", JsonServer(("mcpServers",), server)),
         ]
     if scope == "local":
+        project = resolve_project(str(folder))  # Claude Code names a work tree's servers by its repository
         local = [
             Place(folder / ".claude" / "settings.local.json", hooks),
-            Place(claude_state(), JsonServer(("projects", str(folder), "mcpServers"), server)),
+            Place(claude_state(), JsonServer(("projects", project, "mcpServers"), server)),
         ]
         exclude = _exclude_file(folder)
         line = "/.claude/settings.local.json"
@@ -64,6 +69,11 @@ def places(home: Home, agent: str, scope: str, folder: Path) -> list[Place]:
         Place(claude_folder() / "settings.json", hooks),
         Place(claude_state(), JsonServer(("mcpServers",), server)),
     ]
+
+
+def project_root(folder: Path) -> Path:
+    """Return the root of the repository that a folder lies in, else the folder itself."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
 
 
 def mcp_command(home: Home) -> tuple[str, ...]:
@@ -105,6 +115,6 @@ def _user_folder() -> Path:
 
 
 def _exclude_file(folder: Path) -> Path | None:
-    """Return git's private list of ignored files when the folder is the root of a repository of its own."""
-    info = folder / ".git" / "info"
+    """Return git's private list of ignored files, which a repository shares with its work trees; None without one."""
+    info = Path(resolve_project(str(folder))) / ".git" / "info"
     return info / "exclude" if info.is_dir() else None
