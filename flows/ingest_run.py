@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import shutil
 import threading
@@ -37,7 +38,7 @@ from headwater.flows.watcher import Watcher
 from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
 from headwater.schemas.columns import EVENTS
-from headwater.schemas.errors import BusyError, DamagedError, StoreError
+from headwater.schemas.errors import BusyError, DamagedError, HomeError, StoreError
 from headwater.storage.archive import Archive, Segment
 from headwater.storage.home import replace_file
 from headwater.storage.known_ids import KnownIds
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from headwater.schemas.clock import Clock
     from headwater.storage.home import Home
     from headwater.storage.tables import LanceTable
+
+log = logging.getLogger(__name__)
 
 _ENDED_WELL = "ENDED_WELL"  # beside the snapshots: nothing was written after the last of them
 _STATE_EVERY_S = 0.5  # how often the state file may be written: `status` reads it
@@ -367,6 +370,13 @@ class _StateKeeper:
             "cursors": cursors,
         }
         text = json.dumps(state)
-        if text != self._last:
+        if text == self._last:
+            return
+        try:
             replace_file(self._path, text.encode())
+        except (
+            HomeError
+        ) as error:  # tried again; a full disk stops the flow at what it has to write, which says so
+            log.debug("%s", error)
+        else:
             self._last = text

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bytewax.operators import StatefulBatchLogic
 
 from headwater.flows.moments import Forgotten, Moment, Rebuilt, Seen, TableChange
-from headwater.flows.ordering import OrderConfig, OrderLogic, OrderState
+from headwater.flows.order_state import OrderConfig, OrderState
+from headwater.flows.ordering import OrderLogic
 from headwater.flows.remembering import Consolidation, Continuity
 from headwater.flows.session_log import SessionLog
 from headwater.flows.steps import CallSink
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from headwater.flows.event_writer import Written
     from headwater.flows.memory_writer import MemoryWriter
-    from headwater.flows.ordering import Builder
+    from headwater.flows.order_state import Builder
     from headwater.flows.project_memory import MemoryConfig
     from headwater.schemas.jobs import JobRequest
 
@@ -154,8 +155,7 @@ class _Order(StatefulBatchLogic[tuple[str, Any], tuple[str, Any], dict[str, Any]
             return [], RETAIN
         if not self._finish():
             return [], RETAIN  # a stop is not an end: the project goes on after the restart
-        now = clock_module.SYSTEM.now()
-        return self._end(self._logic, self._logic.on_end(now), now)
+        return self._tell(self._logic.on_end(clock_module.SYSTEM.now())), RETAIN
 
     def notify_at(self) -> datetime | None:
         at = None if self._logic is None else self._logic.notify_at()
@@ -196,7 +196,9 @@ class MemorySteps:
         self._is_clean = is_clean
         self._config = config
         self._order = OrderConfig(
-            config.horizon_s, limits.HISTORY_EVENTS if is_bounded else limits.WAITING_EVENTS
+            config.horizon_s,
+            limits.HISTORY_EVENTS if is_bounded else limits.WAITING_EVENTS,
+            reads_behind=is_bounded,
         )
         self._builder = builder
         self._finish = finish

@@ -8,9 +8,8 @@ timers: they depend on what comes in, and on nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from headwater.flows.moments import (
     Asked,
@@ -19,134 +18,19 @@ from headwater.flows.moments import (
     Moment,
     Ordered,
     Passed,
-    Rebuilt,
     Seen,
     matter_of,
     order_of,
 )
+from headwater.flows.order_state import FIRST, Build, Builder, OrderConfig, OrderState, Place
 from headwater.flows.turns import short
-from headwater.schemas import clock, limits
-from headwater.schemas.columns import event_from_plain, event_to_plain
+from headwater.schemas import limits
 from headwater.schemas.continuity import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from headwater.schemas.events import Event
-
-Place = tuple[datetime, str, str, int, str]
-FIRST: Place = (NEVER, "", "", -1, "")
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """A project derived anew: what the steps take over, the last place in its order, and what its events were.
-
-    `passed`: the time up to which its passing is in it. `matters`: event id -> hash of what memory is made of. `asked`:
-    the latest request to consolidate that is in it.
-    """
-
-    rebuilt: Rebuilt
-    last: Place
-    passed: datetime
-    matters: Mapping[str, int]
-    asked: datetime | None = None
-
-
-class Builder(Protocol):
-    """Derives projects anew, beside the flow or on the spot."""
-
-    def count_events(self, project: str) -> int:
-        """Return how many events of the project the table holds."""
-        ...
-
-    def start(self, project: str) -> None:
-        """Begin to derive a project from what the table holds now. One at a time per project."""
-        ...
-
-    def take(self, project: str) -> Build | None:
-        """Return what was begun when it is ready, once. Raises what went wrong."""
-        ...
-
-    def build(self, project: str) -> Build | None:
-        """Derive a project now and return it; None when this run leaves that to a later one."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OrderConfig:
-    """`horizon_s`: how long after the last event the passing of time still makes something.
-
-    `history_events` that wait are a history: a bounded run reads one file after the other, a live one a stream.
-    """
-
-    horizon_s: float
-    history_events: int = limits.WAITING_EVENTS
-    reorder_s: float = limits.REORDER_S
-    quiet_s: float = limits.REBUILD_QUIET_S
-    wait_s: float = limits.REBUILD_WAIT_S
-    forget_s: float = limits.PROJECT_FORGET_S
-
-
-@dataclass(slots=True)
-class OrderState:
-    """Events and requests that wait, with when they came; the last place handed on; whether the project is dirty.
-
-    `count` is how many events were handed on, `is_checked` whether that was compared with the table since the start: a
-    run that was killed may have written or deleted what it did not hand on. `passed` is the time up to which the
-    passing of time was handed on. What came since a build was begun is in `since`:
-    it is not kept in snapshots, for a build that was interrupted is begun anew.
-    """
-
-    waiting: dict[str, Event] = field(default_factory=dict)
-    asked: list[datetime] = field(default_factory=list)
-    came: datetime | None = None
-    last: Place = FIRST
-    passed: datetime = NEVER
-    count: int = 0
-    is_checked: bool = False
-    dirty_since: datetime | None = None
-    touched: datetime = NEVER
-    looked: datetime = NEVER
-    since: dict[str, Seen] | None = None
-
-    def plain(self) -> dict[str, Any]:
-        """Return the state as plain versioned data for a snapshot."""
-        if self.dirty_since is not None:
-            return {"v": 1, "dirty": True, "asked": [clock.to_ns(at) for at in self.asked]}
-        at, *rest = self.last
-        return {
-            "v": 1,
-            "dirty": False,
-            "waiting": [event_to_plain(event) for event in self.waiting.values()],
-            "asked": [clock.to_ns(at) for at in self.asked],
-            "last": [clock.to_ns(at), *rest],
-            "passed_ns": clock.to_ns(self.passed),
-            "count": self.count,
-        }
-
-    @classmethod
-    def from_plain(cls, data: dict[str, Any] | None, now: datetime, *, is_clean: bool = True) -> OrderState:
-        """Return the state of a snapshot.
-
-        One of an unknown version is dirty: what it meant is not guessed at. So is one of a run that did not end well
-        (`is_clean` False): that run may have written rows that what is handed on now does not give.
-        """
-        if data is None:
-            return cls()
-        if not is_clean or data.get("v") != 1 or data["dirty"]:
-            asked = [clock.from_ns(at_ns) for at_ns in data.get("asked", ())]
-            return cls(asked=asked, is_checked=True, dirty_since=now, touched=now)
-        events = [event_from_plain(one) for one in data["waiting"]]
-        at_ns, agent, session_id, seq, id_ = data["last"]
-        return cls(
-            {event.id: event for event in events},
-            [clock.from_ns(at_ns) for at_ns in data["asked"]],
-            now if events or data["asked"] else None,
-            (clock.from_ns(at_ns), agent, session_id, seq, id_),
-            clock.from_ns(data["passed_ns"]),
-            data["count"],
-        )
+_TOLD_AGAIN = frozenset({Change.CHANGED, Change.SAME})
 
 
 class OrderLogic:
@@ -170,13 +54,22 @@ class OrderLogic:
         """Take what comes in; `on_time` hands it on.
 
         When so many come before any can be handed on that a history is read, it is derived as a whole when it is there,
-        for its sessions come one after the other and not in the order of their events.
+        for its sessions come one after the other and not in the order of their events. One that lies behind all that
+        was handed on leaves that as it is: it waits in the table, and is handed on in order when all of it is there.
         """
         items, state = list(items), self._state
-        self._check({one.event.id for one in items if isinstance(one, Seen)}, now)
+        self._check(
+            {one.event.id for one in items if isinstance(one, Seen) and one.change is Change.NEW}, now
+        )
         for item in items:
             self._put(item, now)
-        if not self.is_dirty and len(state.waiting) >= self._config.history_events:
+        if self.is_dirty or len(state.waiting) < self._config.history_events:
+            return
+        if self._config.reads_behind and state.last != FIRST:
+            state.behind = len(state.waiting)
+            state.behind_ids = set(state.waiting)
+            state.waiting.clear()
+        else:
             self._spoil(now)
 
     def on_time(self, now: datetime) -> list[Moment]:
@@ -186,6 +79,8 @@ class OrderLogic:
         if self.is_dirty:
             return self._look(now)
         moments: list[Moment] = []
+        if state.behind is not None:
+            return moments  # until all of it is there
         reorder = timedelta(seconds=self._config.reorder_s)
         if state.came is not None and state.came + reorder <= now:
             moments += self._release()
@@ -197,6 +92,8 @@ class OrderLogic:
         """Return what is left at the end of a bounded run; a dirty project stays so when the run leaves it."""
         moments: list[Moment] = []
         self._check(set(), now)
+        if self._state.behind is not None:
+            moments += self._catch_up(now)
         if self.is_dirty:
             build = self._builder.build(self._project)
             if build is None:
@@ -214,15 +111,25 @@ class OrderLogic:
             return max(state.touched, state.looked) + timedelta(seconds=limits.REBUILD_LOOK_S)
         if not state.is_checked:
             return NEVER
+        if state.behind is not None:
+            return None
         if state.came is not None:
             return state.came + timedelta(seconds=self._config.reorder_s)
+        if self._config.reads_behind and state.passed >= self._horizon():
+            return None
         return self._timer_at()
 
     def is_over(self, now: datetime) -> bool:
-        """Whether the project has been silent for so long that its state can go."""
+        """Whether the project has been silent for so long that its state can go; never in a bounded run.
+
+        What a bounded run reads may be as old as its last event, and goes on from it.
+        """
         state = self._state
-        idle = not (self.is_dirty or state.waiting or state.asked)
-        return idle and state.last[0] + timedelta(seconds=self._config.forget_s) <= min(now, state.passed)
+        if self._config.reads_behind:
+            return False
+        idle = not (self.is_dirty or state.waiting or state.behind is not None or state.asked)
+        is_told = state.passed >= self._horizon()
+        return idle and is_told and state.last[0] + timedelta(seconds=self._config.forget_s) <= now
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state as plain versioned data, a copy."""
@@ -236,7 +143,10 @@ class OrderLogic:
         if state.is_checked:
             return
         state.is_checked = True
-        known = state.count + len(state.waiting.keys() | here)
+        if state.behind is not None and not self._config.reads_behind:
+            self._spoil(now)  # a bounded run was stopped; this one goes on beside what comes
+            return
+        known = state.count + (state.behind or 0) + len(state.waiting.keys() | here)
         if self._builder.count_events(self._project) != known:
             self._spoil(now)
 
@@ -255,17 +165,18 @@ class OrderLogic:
                 state.since[item.event.id] = item
             return
         event = item.event
-        if event.id in state.waiting and item.change in {Change.CHANGED, Change.SAME}:
-            state.waiting[event.id] = short(event)
-            return
-        if item.change is Change.SAME:
-            return
         is_late = order_of(event) <= state.last or event.at <= state.passed
-        if is_late or item.change is not Change.NEW:
-            self._spoil(now)
+        waits = event.id in state.waiting or event.id in state.behind_ids
+        if item.change is Change.SAME and not waits:
             return
-        state.waiting[event.id] = short(event)
-        state.came = state.came or now
+        if is_late or not (item.change is Change.NEW or (waits and item.change in _TOLD_AGAIN)):
+            self._spoil(now)
+        elif state.behind is not None:  # the table has it as it is now
+            state.behind += not waits
+            state.behind_ids.add(event.id)
+        else:
+            state.waiting[event.id] = short(event)
+            state.came = state.came or now
 
     def _spoil(self, now: datetime) -> None:
         """Note that the project has to be derived anew; what waits is in the table."""
@@ -273,8 +184,22 @@ class OrderLogic:
         state.dirty_since = now
         state.touched = now
         state.waiting.clear()
+        state.behind = None
+        state.behind_ids.clear()
         state.came = None
         state.since = None
+
+    def _catch_up(self, now: datetime) -> list[Moment]:
+        """Return the history that lies behind what was handed on; when the table holds another one, it is dirty."""
+        state = self._state
+        events = self._builder.after(self._project, state.last)
+        if len(events) != state.behind:
+            self._spoil(now)
+            return []
+        state.waiting = {event.id: short(event) for event in events}
+        state.behind = None
+        state.behind_ids.clear()
+        return self._release()
 
     def _release(self) -> list[Moment]:
         """Return what waits, in order."""
@@ -295,15 +220,19 @@ class OrderLogic:
     def _timer_at(self) -> datetime:
         """Return when the passing of time is to be handed on again."""
         state = self._state
-        over = state.last[0] + timedelta(seconds=self._config.horizon_s)
-        if state.passed < over:
+        if state.passed < self._horizon():
             return max(state.passed, state.last[0]) + timedelta(
                 seconds=limits.TIMER_S + self._config.reorder_s
             )
         return state.last[0] + timedelta(seconds=self._config.forget_s + self._config.reorder_s)
 
+    def _horizon(self) -> datetime:
+        return self._state.last[0] + timedelta(seconds=self._config.horizon_s)
+
     def _tick(self, at: datetime) -> list[Moment]:
+        """Return that time has passed: never behind the horizon, so that what comes much later is not late."""
         state = self._state
+        at = min(at, self._horizon())
         if at <= max(state.passed, state.last[0]):
             return []
         state.passed = at

@@ -21,10 +21,11 @@ from headwater.flows.moments import (
     matter_of,
     order_of,
 )
-from headwater.flows.ordering import FIRST, Build, Place
+from headwater.flows.order_state import FIRST, Build, Place
 from headwater.flows.project_memory import MemoryConfig, ProjectLogic, in_order
 from headwater.schemas import clock as clock_module
 from headwater.schemas import limits
+from headwater.schemas.clock import iso
 from headwater.schemas.columns import EVENTS, event_from_row
 from headwater.schemas.memory_columns import MEMORY_TABLES
 from headwater.storage.faults import fault_point
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from headwater.schemas.clock import Clock
     from headwater.schemas.columns import TableDef
+    from headwater.schemas.events import Event
     from headwater.storage.tables import LanceTable
 
 _SEARCHED = ("code", "cjk")  # columns that are made of the text
@@ -68,7 +70,8 @@ def build_project(project: str, sources: Sources, now: datetime) -> Build:
             matters[moment.event.id] = hash(matter_of(moment.event))
         logic.take(moment)
         last = place
-    passed = max(last[0], now - timedelta(seconds=limits.REORDER_S))
+    horizon = last[0] + timedelta(seconds=sources.config.horizon_s)
+    passed = max(last[0], min(now - timedelta(seconds=limits.REORDER_S), horizon))
     logic.take(Passed(passed))
     made = logic.rows()
     changes = {
@@ -123,6 +126,14 @@ class ProjectBuilder:
         if (future := self._begun.pop(project, None)) is not None:
             future.cancel()
         return self._build(project) if self._finishes else None
+
+    def after(self, project: str, last: Place) -> list[Event]:
+        """Return the project's events that the table holds behind a place, in order."""
+        self._update(project)
+        behind = f"project = {quote(project)} AND at >= timestamp '{iso(last[0])}'"
+        rows = self._sources.events.scan(_READ, behind)
+        events = in_order(event_from_row(row) for row in rows.iter_rows(named=True))
+        return [event for event in events if order_of(event) > last]
 
     def _build(self, project: str) -> Build:
         self._update(project)

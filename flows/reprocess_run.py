@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headwater.flows.ingest_run import IngestOptions, run_generation
@@ -23,6 +23,7 @@ from headwater.schemas.columns import EVENTS
 from headwater.schemas.errors import BusyError, InputError, StoreError
 from headwater.storage import generations, seal
 from headwater.storage.archive import count_lines
+from headwater.storage.control import ControlJournal
 from headwater.storage.faults import fault_point
 from headwater.storage.home import replace_file
 from headwater.storage.known_ids import KnownIds
@@ -81,7 +82,7 @@ def reprocess(home: Home, options: ReprocessOptions) -> ReprocessReport:
     """
     with _exclusive(home):
         if options.project is not None:
-            _check_project(home, options.project)
+            options = replace(options, project=_captured_as(home, options.project))
         building, resumed = _begin(home, options.project)
         return _build_and_switch(home, building, options, resumed=resumed)
 
@@ -195,11 +196,19 @@ def _lock_when_free(path: Path, what: str) -> Iterator[None]:
         yield
 
 
-def _check_project(home: Home, project: str) -> None:
+def _captured_as(home: Home, project: str) -> str:
+    """Return the name under which the events of a project were captured: its own, or the one that was moved to it."""
     table = LanceStore(home.lance).open(EVENTS, create=False)
-    if not table.count(f"project = {quote(project)}"):
-        fix = "name a project as `headwater search --json` shows it, or leave --project out"
-        raise InputError(f"project {project}", "wanted one that has events, found none", fix)
+    names = dict.fromkeys((project, *ControlJournal(home).state().names(project)))
+    known = [name for name in names if table.count(f"project = {quote(name)}")]
+    if project in known or len(known) == 1:
+        return project if project in known else known[0]
+    where = f"project {project}"
+    if known:
+        fix = f"name one of them, or leave --project out: {', '.join(known)}"
+        raise InputError(where, f"wanted one that was captured as one, got {len(known)} names", fix)
+    fix = "name a project as `headwater project list` shows it, or leave --project out"
+    raise InputError(where, "wanted one that has events, found none", fix)
 
 
 def _begin(home: Home, project: str | None) -> tuple[Home, bool]:

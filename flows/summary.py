@@ -85,17 +85,20 @@ def _content(text: str) -> Counter[str]:
 def _choose(lines: Sequence[tuple[str, str, Counter[str]]], room: int) -> set[int]:
     """Return the places of the chosen sentences: the first question always, then the best per character."""
     chosen: set[int] = set()
-    covered: set[str] = set()
     labels: set[str] = set()
     first = next((place for place, line in enumerate(lines) if line[0] == "Asked"), None)
+    gains = [sum(worth.values()) for _, _, worth in lines]  # what each would add now
+    holders: dict[str, list[int]] = {}  # name that no chosen line has -> places that hold it
+    for place, (_, _, worth) in enumerate(lines):
+        for name in worth:
+            holders.setdefault(name, []).append(place)
     while True:
         best, best_rate = None, 0.0
-        for place, (label, text, worth) in enumerate(lines):
+        for place, (label, text, _) in enumerate(lines):
             size = len(text) + 1 + (0 if label in labels else len(label) + 2)
             if place in chosen or size > room:
                 continue
-            gain = sum(value for name, value in worth.items() if name not in covered)
-            rate = gain / (size + _PER_SENTENCE)
+            rate = gains[place] / (size + _PER_SENTENCE)
             if place == first and not chosen:
                 best, best_rate = place, rate
                 break
@@ -106,8 +109,10 @@ def _choose(lines: Sequence[tuple[str, str, Counter[str]]], room: int) -> set[in
         label, text, worth = lines[best]
         room -= len(text) + 1 + (0 if label in labels else len(label) + 2)
         labels.add(label)
-        covered |= worth.keys()
         chosen.add(best)
+        for name in worth:
+            for place in holders.pop(name, ()):
+                gains[place] -= lines[place][2][name]
 
 
 def _changed(pieces: Sequence[Piece], files_max: int) -> str:

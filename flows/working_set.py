@@ -119,6 +119,7 @@ class WorkingSetLogic:
         self._state = WorkingSetState.from_plain(data)
         self._left: list[dict[str, Any]] = []
         self._is_changed = False
+        self._oldest = NEVER  # no member was touched last before it; NEVER: to be found out
 
     def take(self, moment: Any) -> None:
         """Take the next moment in."""
@@ -133,6 +134,7 @@ class WorkingSetLogic:
                 self._expire(event.at)
             case Rebuilt(states):
                 self._state = WorkingSetState.from_plain(states.get(self.name))
+                self._oldest = NEVER
                 self._left.clear()
                 self._is_changed = False
 
@@ -168,8 +170,10 @@ class WorkingSetLogic:
     def _add(self, event: Event, features: Features, thread_id: str, at: datetime) -> None:
         if event.kind in _BORDERS:
             return
+        touched_at = max(at, event.at)
+        self._oldest = min(self._oldest, touched_at)
         self._state.members[event.id] = Member(
-            event.id, event.session_id, thread_id, event.kind, event.at, at, max(at, event.at), features
+            event.id, event.session_id, thread_id, event.kind, event.at, at, touched_at, features
         )
 
     def _touch(self, thread_id: str, files: set[str], at: datetime) -> None:
@@ -179,9 +183,12 @@ class WorkingSetLogic:
 
     def _expire(self, now: datetime) -> None:
         window = timedelta(seconds=self._rules.window_s)
+        if now < self._oldest + window:
+            return
         over = [one for one in self._state.members.values() if one.touched_at + window <= now]
         for one in over:
             self._leave(one, one.touched_at + window, "expired")
+        self._oldest = min((one.touched_at for one in self._state.members.values()), default=now)
 
     def _crowd(self, at: datetime) -> None:
         surplus = len(self._state.members) - self._rules.max_events
@@ -199,7 +206,9 @@ class WorkingSetLogic:
     def _ranked(self, members: Iterable[Member], at: datetime) -> list[Member]:
         """Return members, the most relevant first, then the newest."""
         scorer = Scorer(self._state.context, at, self._rules.relevance)
-        scored = [(_score(scorer, one).score, one.added_at, one.event_id, one) for one in members]
+        scored = [
+            (scorer.score(one.kind, one.groups, one.at), one.added_at, one.event_id, one) for one in members
+        ]
         return [one for *_, one in sorted(scored, key=lambda entry: entry[:3], reverse=True)]
 
     def _leave(self, one: Member, at: datetime, reason: str) -> None:

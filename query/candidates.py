@@ -57,7 +57,7 @@ def candidates(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | 
     known = pl.concat([words, _rest(stores, near, words, scope)]) if not near.is_empty() else words
     if known.is_empty():
         return None
-    order = positions(stores, scope.project)
+    order = positions(stores, scope)
     known = known.with_columns(pl.lit(value=True).alias("inside"))
     rows = pl.concat([known, _beside(stores, known, order, scope)]).unique(
         "id", keep="first", maintain_order=True
@@ -159,5 +159,6 @@ def _beside(stores: Stores, known: pl.DataFrame, order: pl.DataFrame, scope: Sco
     if ids.is_empty():
         return nothing
     rows = stores.events.by_ids(ids.get_column("id").to_list(), list(HEAD))
-    inside = rows.filter(pl.col("project") == scope.project) if scope.project is not None else rows
+    names = [scope.project, *scope.moved]
+    inside = rows.filter(pl.col("project").is_in(names)) if scope.project is not None else rows
     return inside.select(HEAD).with_columns(pl.lit(value=False).alias("inside"))

@@ -6,18 +6,17 @@ question gives the same bytes as long as nothing happens. Output of tools and ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.query import context_text as texts
 from headwater.query.context_text import NOTHING, Entry
 from headwater.query.continuity import ContinuityManager
-from headwater.query.project_cache import share_named, terms_of
+from headwater.query.project_cache import asked_terms, share_named, terms_of
 from headwater.query.search import find
 from headwater.query.summary import summary
 from headwater.query.working_set import WorkingSetStore
 from headwater.schemas import limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.clock import UTC_MIN
 from headwater.schemas.events import Kind
 
@@ -56,12 +55,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The text for the agent ("" for nothing), how it came about, and the keys of what is in it."""
+    """The text for the agent ("" for nothing), how it came about, the keys of what is in it, and their scores.
+
+    A score is the relevance of an active event, the share of the prompt that a memory names, or that of a search; None
+    for what was not compared with anything.
+    """
 
     text: str
     meta: Mapping[str, Any]
     tokens: int
     keys: tuple[str, ...]
+    scores: Mapping[str, float | None] = field(default_factory=dict, compare=False)  # of a first time alone
 
 
 class ContextComposer:
@@ -95,7 +99,8 @@ class ContextComposer:
             }
         else:
             meta = {"match_count": len(entries), "expanded_count": 0, "estimated_tokens": told.tokens}
-        return Composed(told.text, meta, told.tokens, told.keys)
+        scores = {entry.key: entry.score for entry in entries}
+        return Composed(told.text, meta, told.tokens, told.keys, {key: scores[key] for key in told.keys})
 
     # --- choosing ---
 
@@ -122,13 +127,13 @@ class ContextComposer:
         if ask.at is None:
             return self._cache.continuity(ask.project, self._config)
         log = ContinuityManager(self._stores, self._config.endless.continuity)
-        return log.current(Scope(ask.project), ask.at)
+        return log.current(self._stores.scope(ask.project), ask.at)
 
     def _active(self, ask: Ask) -> Sequence[Member]:
         if ask.at is None:
             return self._cache.active(ask.project, self._config)
         store = WorkingSetStore(self._stores, self._config.endless.working_set)
-        return store.at(Scope(ask.project), ask.at).members
+        return store.at(self._stores.scope(ask.project), ask.at).members
 
     def _is_news(self, ask: Ask, one: Member) -> bool:
         says_something = one.kind in TOLD_KINDS and (one.topics or one.files or one.entities)
@@ -143,7 +148,7 @@ class ContextComposer:
     def _matching(self, ask: Ask, zone: str) -> list[Entry]:
         """Return the memories that name most of the prompt, each after the one that superseded it."""
         index = self._cache.memories(ask.project)
-        found = index.match(terms_of(ask.prompt or ""))
+        found = index.match(asked_terms(ask.prompt or ""))
         least = max(limits.INJECT_MEMORY_SHARE, limits.INJECT_NEAR_BEST * found[0][0]) if found else 1.0
         good: dict[str, Memory] = {}
         for share, memory in found:
@@ -155,7 +160,9 @@ class ContextComposer:
             ) is not None and newer not in chain:
                 chain.append(newer)
             good |= {one.id: one for one in reversed(chain) if one.id not in good}
-        return self._memory_entries(ask, good.values(), zone)
+        shares = {memory.id: share for share, memory in found}
+        entries = self._memory_entries(ask, good.values(), zone)
+        return [replace(entry, score=shares.get(entry.id)) for entry in entries]
 
     def _memory_entries(self, ask: Ask, memories: Iterable[Memory], zone: str) -> list[Entry]:
         kept: list[Memory] = []
@@ -203,11 +210,11 @@ class ContextComposer:
     def _found(self, ask: Ask, zone: str) -> list[Entry]:
         """Return what a search of the prompt finds: good matches alone, none of the session's own."""
         prompt = ask.prompt or ""
-        wanted = terms_of(prompt)
+        wanted = asked_terms(prompt)
         if not wanted:
             return []
         layer1 = self._config.progressive_disclosure.layer1
-        scope = Scope(ask.project, kinds=TOLD_KINDS, until=ask.at)
+        scope = replace(self._stores.scope(ask.project), kinds=TOLD_KINDS, until=ask.at)
         found = find(self._stores, prompt, scope, limits.INJECT_LOOK)
         others = [
             hit
@@ -224,7 +231,7 @@ class ContextComposer:
                 found.by_words[hit.id], wanted, named, layer1.min_score, limits.INJECT_EVENT_SHARE
             ):
                 entry = texts.event_entry("found", hit.id, hit.kind, hit.at, zone=zone, line=hit.summary)
-                good.setdefault(hit.summary, entry)
+                good.setdefault(hit.summary, replace(entry, score=hit.score))
             if len(good) == layer1.top_k:
                 break
         return list(good.values())
@@ -239,7 +246,7 @@ class ContextComposer:
             for one in some:
                 if line := lines.get(one.event_id, ""):
                     entry = texts.event_entry("active", one.event_id, one.kind, one.at, zone=zone, line=line)
-                    entries.setdefault(line, entry)
+                    entries.setdefault(line, replace(entry, score=one.relevance))
                 if len(entries) == limits.INJECT_ACTIVE:
                     return list(entries.values())
         return list(entries.values())

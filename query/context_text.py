@@ -30,11 +30,12 @@ _ORDER = tuple(_HEADINGS)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing to tell: its section, its id, and its text of one line or several."""
+    """One thing to tell: its section, its id, its text of one line or several, and how good it was found, in [0, 1]."""
 
     section: str
     id: str
     text: str
+    score: float | None = None
 
     @property
     def key(self) -> str:

@@ -53,6 +53,7 @@ class ContinuityManager:
 
     def __init__(self, stores: Stores, config: ContinuitySection) -> None:
         """Remember where to read, and what counts without a log."""
+        self._stores = stores
         self._table = stores.table(CONTINUITY_LOG)
         self._config = config
 
@@ -72,7 +73,7 @@ class ContinuityManager:
     def _up_to(self, scope: Scope, now: datetime | None) -> CurrentContinuity:
         """Return the score of the hour before a time (None: the last turn), and the last transition up to it."""
         inside = None if now is None else f"created_at <= {time_literal(now)}"
-        times = self._table.scan(["created_at"], both(where(Scope(scope.project)), inside))
+        times = self._table.scan(["created_at"], both(where(scope.of_project()), inside))
         last: datetime | None = times.get_column("created_at").max() if times.height else None  # type: ignore[assignment]
         if last is None:
             return self._of_hour([], None)
@@ -88,7 +89,9 @@ class ContinuityManager:
         return CurrentContinuity(score, last.type if last else None, last.at if last else None)
 
     def _rows(self, scope: Scope, inside: str | None, most: int | None) -> list[LogRow]:
-        found = self._table.scan(list(_COLUMNS), both(where(Scope(scope.project)), inside))
+        found = self._stores.renamed(
+            self._table.scan(list(_COLUMNS), both(where(scope.of_project()), inside))
+        )
         ordered = found.sort(["created_at", "log_id"], descending=[True, False])
         return [_row(row) for row in (ordered if most is None else ordered.head(most)).iter_rows(named=True)]
 

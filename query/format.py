@@ -84,22 +84,11 @@ def meta_json(meta: SearchMeta) -> dict[str, Any]:
         "expanded_count": meta.expanded_count,
         "estimated_tokens": meta.estimated_tokens,
         "expansion_reason": meta.expansion_reason,
+        "suggested": list(meta.suggested),
+        "hint": meta.hint,
+        "left_out": list(meta.left_out),
+        "left_out_more": meta.left_out_more,
     }
-
-
-def answer_text(answer: SearchAnswer, min_score: float = 0.0) -> str:
-    """Return a search's answer for a person, times in the local zone; items below `min_score` are marked weak."""
-    if not answer.index:
-        return "Nothing found."
-    parts = [index_text(answer.index, min_score)]
-    if answer.timeline is not None:
-        parts.append(timeline_text(answer.timeline))
-    if answer.details is not None:
-        parts.append(details_text(answer.details))
-    count = answer.meta.total_matches
-    matches = "match" if count == 1 else "matches"
-    parts.append(f"{len(answer.index)} of {count} {matches}, about {answer.meta.estimated_tokens} tokens")
-    return "\n\n".join(parts)
 
 
 def index_text(items: Sequence[IndexItem], min_score: float = 0.0) -> str:

@@ -77,17 +77,18 @@ class ConsolidatedStore:
     def search(self, query: str, scope: Scope, top_k: int = limits.MEMORIES_TOP_K) -> list[Memory]:
         """Return the memories that match best, best first; one that was superseded stands below what superseded it.
 
-        What superseded a match is among the results, matching or not: it is what holds now. No text raises; an empty
-        one finds nothing. Raises InputError for a `top_k` outside 1 to TOP_K_MAX.
+        Of the scope, project and time hold: a memory is of no session, agent or file. What superseded a match is among
+        the results, matching or not: it is what holds now. No text raises; an empty one finds nothing. Raises
+        InputError for a `top_k` outside 1 to TOP_K_MAX.
         """
         _check(top_k)
         text = clean_text(query[: limits.QUERY_CHARS]).strip()
         if not text:
             return []
-        inside = where(Scope(scope.project))
+        inside = where(scope.in_time(), time="last_at")
         exact = exact_words(text)
         words = self._by_words(text, inside)
-        vectors = self._by_meaning(text, inside)
+        vectors = self._by_meaning(text, where(scope.in_time()))
         text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
         fused = fusion.fuse(text_arm, fusion.vector_arm(vectors, limits.CANDIDATES))
         if fused.is_empty():
@@ -109,14 +110,14 @@ class ConsolidatedStore:
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         """Return the same, however many."""
-        heads = self._table.scan(["memory_id", "last_at"], where(Scope(scope.project)))
+        heads = self._table.scan(["memory_id", "last_at"], where(scope.of_project()))
         newest = heads.sort(["last_at", "memory_id"], descending=[True, False]).head(limit)
         if newest.height == heads.height:  # one read of all is faster than one by ids
-            rows = self._table.scan(list(_COLUMNS), where(Scope(scope.project))).rename({"memory_id": "id"})
+            rows = self._table.scan(list(_COLUMNS), where(scope.of_project())).rename({"memory_id": "id"})
         else:
             ids = newest.get_column("memory_id").to_list()
             rows = self._table.by_ids(ids, list(_COLUMNS), "memory_id").rename({"memory_id": "id"})
-        ordered = rows.sort(["last_at", "id"], descending=[True, False])
+        ordered = self._stores.renamed(rows).sort(["last_at", "id"], descending=[True, False])
         return [_memory(row) for row in ordered.iter_rows(named=True)]
 
     def made_since(self, then: datetime) -> list[Memory]:
@@ -129,17 +130,17 @@ class ConsolidatedStore:
         """Return those of the memories that are there and inside the scope, in the order asked."""
         if not ids:
             return []
-        rows = self._by_ids(ids, where(Scope(scope.project)))
+        rows = self._by_ids(ids, where(scope.of_project()))
         known = {row["id"]: _memory(row) for row in rows.iter_rows(named=True)}
         return [known[id_] for id_ in dict.fromkeys(ids) if id_ in known]
 
     def count(self, scope: Scope) -> int:
         """Return how many memories there are."""
-        return self._table.count(where(Scope(scope.project)))
+        return self._table.count(where(scope.of_project()))
 
     def last_at(self, scope: Scope) -> datetime | None:
         """Return when the newest memory was made, None when there is none."""
-        rows = self._table.scan(["created_at"], where(Scope(scope.project)))
+        rows = self._table.scan(["created_at"], where(scope.of_project()))
         newest: datetime | None = rows.get_column("created_at").max() if rows.height else None  # type: ignore[assignment]
         return newest
 
@@ -149,7 +150,7 @@ class ConsolidatedStore:
         if not wanted:
             return []
         touched = f"({one_of('old_memory', wanted)} OR {one_of('new_memory', wanted)})"
-        rows = self._reversals.scan(list(_REVERSAL), both(where(Scope(scope.project)), touched))
+        rows = self._reversals.scan(list(_REVERSAL), both(where(scope.of_project()), touched))
         return [
             Reversal(
                 row["id"], row["old_memory"], row["new_memory"], row["old_event"], row["new_event"],
@@ -183,7 +184,7 @@ class ConsolidatedStore:
         """Return rows with their key as `id`; the scope is looked at again, for vectors may be older than rows."""
         wanted = list(dict.fromkeys(ids))[: limits.IDS_PER_FILTER]
         found = self._table.scan(list(_COLUMNS), both(inside, one_of("memory_id", wanted)))
-        return found.rename({"memory_id": "id"})
+        return self._stores.renamed(found).rename({"memory_id": "id"})
 
     def _newest_of_each(self, hits: list[Memory], inside: str | None) -> list[Memory]:
         """Put before each superseded memory the one that holds now, which is looked up when it was not found."""

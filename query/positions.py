@@ -11,21 +11,22 @@ import polars as pl
 
 from headwater.query.scope import both, time_literal, where
 from headwater.schemas import limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.events import Kind
 
 if TYPE_CHECKING:
     from headwater.query.stores import Stores
+    from headwater.schemas.answers import Scope
 
 _COLUMNS = ["id", "session_id", "turn_id", "at", "seq", "kind"]
 _SILENT = (Kind.SESSION_START, Kind.SESSION_END)
 
 
-def positions(stores: Stores, project: str | None) -> pl.DataFrame:
-    """Return id, session_id, turn_id, `place` of the events of a project, or of all.
+def positions(stores: Stores, scope: Scope) -> pl.DataFrame:
+    """Return id, session_id, turn_id, `place` of the events of a scope's project, or of all.
 
     Messages (what is no tool call) have whole places in their session from 0; calls stand between them, at a half.
     """
+    project = scope.of_project()
     version = stores.events.version  # before the read: what is kept may be newer than it says, not older
     kept = stores.positions.get(project)
     if kept is not None and kept[0] == version:
@@ -37,9 +38,9 @@ def positions(stores: Stores, project: str | None) -> pl.DataFrame:
     return frame
 
 
-def _read(stores: Stores, project: str | None, known: pl.DataFrame | None) -> pl.DataFrame:
+def _read(stores: Stores, project: Scope, known: pl.DataFrame | None) -> pl.DataFrame:
     silent = " AND ".join(f"kind <> '{kind.value}'" for kind in _SILENT)
-    inside = both(where(Scope(project)), silent)
+    inside = both(where(project), silent)
     if known is not None and not known.is_empty():
         newest = known.get_column("at").max()
         later = stores.events.scan(_COLUMNS, both(inside, f"at >= {time_literal(newest)}"))  # type: ignore[arg-type]

@@ -17,7 +17,6 @@ from headwater.query.memories import ConsolidatedStore
 from headwater.query.scope import where
 from headwater.query.working_set import WorkingSetStore
 from headwater.schemas import clock, limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.features import stem, text_features
 from headwater.schemas.memory_columns import CONTINUITY_LOG, MEMORIES, SESSIONS, WORKING_SET
@@ -33,6 +32,15 @@ if TYPE_CHECKING:
     from headwater.schemas.config import Config
 
 T = TypeVar("T")
+
+# Stems of words that say what is wanted and not what about: no memory needs to name them.
+_ASKING = frozenset(
+    {
+        "agree", "ask", "continu", "decid", "decision", "describ", "discuss", "explain", "finish", "happen",
+        "know", "leav", "left", "mention", "pick", "proceed", "recall", "remember", "remind", "resum", "start",
+        "summariz", "talk", "tell", "기억", "설명", "이어", "진행", "記憶", "続き", "説明", "记得", "说明",
+    }
+)  # fmt: skip
 
 _SESSION_COLUMNS = ("id", "session_id", "summary", "last_at")
 
@@ -86,7 +94,7 @@ class ProjectCache:
         def read() -> tuple[Member, ...]:
             return (
                 WorkingSetStore(self.stores, config.endless.working_set)
-                .as_of_last_event(Scope(project))
+                .as_of_last_event(self.stores.scope(project))
                 .members
             )
 
@@ -96,7 +104,9 @@ class ProjectCache:
         """Return continuity as of the project's last turn."""
 
         def read() -> CurrentContinuity:
-            return ContinuityManager(self.stores, config.endless.continuity).as_of_last_event(Scope(project))
+            return ContinuityManager(self.stores, config.endless.continuity).as_of_last_event(
+                self.stores.scope(project)
+            )
 
         return self._cached(CONTINUITY_LOG, project, read)
 
@@ -108,14 +118,16 @@ class ProjectCache:
         """Return the newest summaries of sessions: id, session_id, summary, last_at."""
 
         def read() -> list[dict[str, Any]]:
-            rows = self.stores.table(SESSIONS).scan(list(_SESSION_COLUMNS), where(Scope(project)))
+            rows = self.stores.table(SESSIONS).scan(list(_SESSION_COLUMNS), where(self.stores.scope(project)))
             newest = rows.sort(["last_at", "id"], descending=[True, False]).head(limits.INJECT_LOOK)
             return newest.to_dicts()
 
         return self._cached(SESSIONS, project, read)
 
     def _index(self, project: str) -> MemoryIndex:
-        memories = ConsolidatedStore(self.stores).newest(Scope(project), limits.INJECT_MEMORIES_HELD)
+        memories = ConsolidatedStore(self.stores).newest(
+            self.stores.scope(project), limits.INJECT_MEMORIES_HELD
+        )
         named = tuple(self._named(memory) for memory in memories)
         counts = Counter(term for terms in named for term in terms)
         return MemoryIndex(tuple(memories), named, counts, {memory.id: memory for memory in memories})
@@ -170,6 +182,11 @@ class ProjectCache:
         self._looks += 1
         is_young = clock.now_ns() - found.st_mtime_ns < limits.MTIME_TICK_S * clock.NS_PER_S
         return (found.st_mtime_ns, found.st_ino, self._looks if is_young else 0)
+
+
+def asked_terms(prompt: str) -> frozenset[str]:
+    """Return what a prompt is about: `terms_of` without the words that say what is wanted, such as to go on."""
+    return terms_of(prompt) - _ASKING
 
 
 def terms_of(text: str) -> frozenset[str]:

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from headwater.schemas.answers import Scope
 
 
-def where(scope: Scope, *, files: bool = True) -> str | None:
+def where(scope: Scope, *, files: bool = True, time: str = "at") -> str | None:
     """Return the Lance filter of a scope, None when it lets everything through.
 
-    `files=False` leaves the file out, for tables without that column (vectors).
+    `files=False` leaves the file out, for tables without that column (vectors). `time` is the table's column of when a
+    row happened.
     """
     parts = []
     if scope.project is not None:
-        parts.append(f"project = {quote(scope.project)}")
+        parts.append(one_of_names((scope.project, *scope.moved)))
     if scope.session_id is not None:
         parts.append(f"session_id = {quote(scope.session_id)}")
     if scope.agent is not None:
@@ -31,9 +32,9 @@ def where(scope: Scope, *, files: bool = True) -> str | None:
     if scope.kinds:
         parts.append(one_of("kind", scope.kinds))
     if scope.since is not None:
-        parts.append(f"at >= {time_literal(scope.since)}")
+        parts.append(f"{time} >= {time_literal(scope.since)}")
     if scope.until is not None:
-        parts.append(f"at < {time_literal(scope.until)}")
+        parts.append(f"{time} < {time_literal(scope.until)}")
     if files and scope.file is not None:
         parts.append(_touches(scope.file))
     return " AND ".join(parts) or None
@@ -49,6 +50,11 @@ def both(first: str | None, second: str | None) -> str | None:
 def one_of(column: str, values: Iterable[str]) -> str:
     """Return the filter of a column that holds one of the values (at least one)."""
     return f"{column} IN ({', '.join(quote(value) for value in values)})"
+
+
+def one_of_names(names: Sequence[str]) -> str:
+    """Return the filter of the projects with these names (at least one)."""
+    return f"project = {quote(names[0])}" if len(names) == 1 else one_of("project", names)
 
 
 def ids_where(ids: Sequence[str], scope: Scope, column: str = "id") -> str:

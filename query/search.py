@@ -86,7 +86,7 @@ def find(
     ids = ranking.behind(scored.rows.get_column("id").to_list(), newer)
     place = pl.DataFrame({"id": ids, "rank": range(len(ids))}, schema={"id": pl.String, "rank": pl.Int64})
     best = scored.rows.join(place, on="id").sort("rank").with_columns(pl.col("score").cum_min()).head(top_k)
-    return _items(best, text, scored.rows.height, newer, is_mapped=scored.is_mapped)
+    return _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
 
 
 def rank(stores: Stores, found: Candidates, text: str, weights: Weights = ranking.ALL) -> pl.DataFrame:
@@ -104,7 +104,7 @@ def reversed_by(stores: Stores, found: Candidates, scope: Scope) -> dict[str, li
     """Return id -> ids of the events of the turn that reverses the turn it is of, for the candidates."""
     if stores.lance is None:
         return {}
-    pairs = stores.table(REVERSALS).scan(["old_event", "new_event"], where(Scope(scope.project)))
+    pairs = stores.table(REVERSALS).scan(["old_event", "new_event"], where(scope.of_project()))
     if pairs.is_empty():
         return {}
     turns = found.order.filter(pl.col("turn_id").is_not_null()).select("id", "session_id", "turn_id")

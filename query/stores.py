@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import polars as pl
+
+from headwater.schemas.answers import Scope
 from headwater.schemas.columns import EVENTS
+from headwater.schemas.control import ControlState
+from headwater.storage.control import ControlJournal
 from headwater.storage.tables import LanceStore, LanceTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import polars as pl
 
     from headwater.schemas.columns import TableDef
     from headwater.storage.home import Current, Home
@@ -45,7 +48,11 @@ class QueryEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """One view of a home's tables: everything in it belongs to one generation and one embedding version."""
+    """One view of a home's tables: everything in it belongs to one generation and one embedding version.
+
+    `decided` is what people decided, of which the moves of projects matter here: rows keep the name under which they
+    were captured, and reads give them to the project that it was moved to.
+    """
 
     home: Home | None
     current: Current | None
@@ -53,7 +60,9 @@ class Stores:
     vectors: VectorSource | None
     embedding_version: str | None
     lance: LanceStore | None = None
-    positions: dict[str | None, tuple[int, pl.DataFrame]] = field(
+    decided: ControlState = field(default_factory=ControlState, compare=False)
+    decided_stamp: tuple[int, int, int] | None = field(default=None, compare=False)
+    positions: dict[Scope, tuple[int, pl.DataFrame]] = field(
         default_factory=dict, compare=False, repr=False
     )  # see `headwater.query.positions`
     _tables: dict[str, LanceTable] = field(default_factory=dict, compare=False, repr=False)
@@ -67,7 +76,26 @@ class Stores:
         lance = LanceStore(home.root / "lance" / current.generation)
         events = lance.open(EVENTS, create=False)
         vectors: VectorSource = VectorStore(home)
-        return cls(home, current, events, vectors, current.embedding_version, lance)
+        journal = ControlJournal(home)
+        stamp = journal.stamp()  # before the read: what is kept may be newer than it says, not older
+        decided = ControlState() if stamp is None else journal.state()
+        return cls(home, current, events, vectors, current.embedding_version, lance, decided, stamp)
+
+    def called(self, project: str) -> str:
+        """Return what a project is called now, of any name that it had."""
+        return self.decided.project(project)
+
+    def scope(self, project: str | None) -> Scope:
+        """Return the scope of a project by any of its names, with all that was captured under them; None: all."""
+        if project is None:
+            return Scope(None)
+        now, *moved = self.decided.names(project)
+        return Scope(now, moved=tuple(moved))
+
+    def renamed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows with what their projects are called now in the column `project`."""
+        moves = self.decided.moves
+        return rows.with_columns(pl.col("project").replace(dict(moves))) if moves and rows.height else rows
 
     def table(self, definition: TableDef) -> LanceTable:
         """Return a table of the same generation; one that does not exist yet reads as empty."""
@@ -80,8 +108,10 @@ class Stores:
         return found
 
     def refreshed(self) -> Stores:
-        """Return these stores, or new ones when generation or embedding version were switched meanwhile."""
-        if self.home is None or self.home.current() == self.current:
+        """Return these stores, or new ones when something was switched or decided meanwhile."""
+        if self.home is None:
+            return self
+        if self.home.current() == self.current and ControlJournal(self.home).stamp() == self.decided_stamp:
             return self
         return Stores.open(self.home)
 

@@ -11,8 +11,12 @@ from headwater.schemas.text import boundary, cjk_runs, clean_text, code_words, c
 _FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+#.-]*)[^\n]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
-# a sentence ends at a stop before a space (so that `a.b` and `1.5` stay whole), at a full-width stop, at a line's end
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？｡])|\n+")
+# a sentence ends at a stop before a space (so that `a.b` and `1.5` stay whole), at a full-width stop, at a line's end;
+# what closes a quotation belongs to it, and the commonest abbreviations end none
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\bDr\.)(?<!\bMr\.)\s+|(?<=[.!?][\"')\]”’])\s+"
+    r"|(?<=[。！？｡])(?![」』）)”’。！？])|(?<=[。！？｡][」』）)”’])|\n+"
+)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _LATIN_MIN = 2  # shorter words tell nothing
 _WEIGHT_MAX = 8  # a longer word tells no more
@@ -44,15 +48,29 @@ def summary(content: str, query: str = "", *, label: str = "", chars_max: int = 
     terms = query_terms(query) if query else {}
     prose = abbreviate_code(text)
     found = _passage(prose, terms, chars_max) or (_passage(text, terms, chars_max) if prose != text else None)
-    return found or _beginning(prose, chars_max) or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
+    return (
+        found
+        or _beginning(prose, chars_max, chars_max // 3)
+        or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
+    )
 
 
 def preview(content: str, *, label: str = "", chars_max: int = limits.PREVIEW_CHARS) -> str:
-    """Return the beginning of a text as one line of at most `chars_max` characters; never empty."""
+    """Return the beginning of a text as one line of at most `chars_max` characters; never empty.
+
+    It ends with a sentence when that fills most of the line, else at a word.
+    """
     return (
-        cut(_flat(abbreviate_code(clean_text(content))), chars_max)
+        _beginning(abbreviate_code(clean_text(content)), chars_max, chars_max * 2 // 3)
         or f"[{cut(_flat(label) or 'empty', chars_max - 2)}]"
     )
+
+
+def first_sentence(content: str, *, label: str, chars_max: int = limits.SUMMARY_CHARS) -> str:
+    """Return the first sentence of a text as one line, cut when it is too long; `label` when there is no text."""
+    line = _flat(abbreviate_code(clean_text(content)))
+    end = _SENTENCE_END.search(line)
+    return cut(line[: end.start()] if end else line, chars_max).strip() or label
 
 
 def abbreviate_code(text: str) -> str:
@@ -64,8 +82,8 @@ def _flat(text: str) -> str:
     return _SPACE.sub(" ", _CONTROL.sub(" ", text)).strip()
 
 
-def _beginning(text: str, chars_max: int) -> str:
-    """Return whole sentences from the start while they fit, when they fill at least a third; else cut."""
+def _beginning(text: str, chars_max: int, chars_min: int) -> str:
+    """Return whole sentences from the start while they fit, when they fill at least `chars_min`; else cut."""
     line = _flat(text)
     if len(line) <= chars_max:
         return line
@@ -74,7 +92,7 @@ def _beginning(text: str, chars_max: int) -> str:
         if sentence.start() > chars_max:
             break
         end = sentence.start()
-    return line[:end].strip() if end >= chars_max // 3 else cut(line, chars_max)
+    return line[:end].strip() if end >= chars_min else cut(line, chars_max)
 
 
 def _passage(text: str, terms: dict[str, int], chars_max: int) -> str | None:

@@ -16,22 +16,25 @@ _MONTH = (
     r"|nov(?:ember)?|dec(?:ember)?)\.?"
 )
 _YEAR = r"(?:,?\s+(20\d\d))?"
-_ISO = re.compile(r"(?<!\d)(20\d\d)-(\d\d?)-(\d\d?)(?!\d)")
+_ISO = re.compile(r"(?<![\d.])(20\d\d)([-/.])(\d\d?)\2(\d\d?)(?!\d)")
 _DAY_FIRST = re.compile(rf"(?<!\w)(\d\d?)(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b{_YEAR}", re.IGNORECASE)
 _MONTH_FIRST = re.compile(rf"\b{_MONTH}\s+(\d\d?)(?:st|nd|rd|th)?(?!\w){_YEAR}", re.IGNORECASE)
-_EAST = re.compile(r"(?:(20\d\d)\s*[年년]\s*)?(?<!\d)(\d\d?)\s*[月월]\s*(\d\d?)\s*[日日일号]")
+_EAST = re.compile(r"(?:(20\d\d)\s*[年년]\s*)?(?<!\d)(\d\d?)\s*[月월]\s*(\d\d?)\s*[日日일号號]")
 _SLASH = re.compile(r"(?<![\w/.])(\d\d?)/(\d\d?)(?![\w/])")
 _ZONES = timedelta(hours=14)  # how far the day of some place is from that of UTC, at most
 _NEAR = 0.5  # of a time that is on the day somewhere on Earth, not by UTC
 
 
-def days_named(query: str) -> list[Day]:
-    """Return (year, month, day) of each day that a query names, each once; the year is None when it names none."""
-    found: list[Day] = [(int(y), int(m), int(d)) for y, m, d in _ISO.findall(query)]
+def days_named(query: str, *, slashed: bool = True) -> list[Day]:
+    """Return (year, month, day) of each day that a query names, each once; the year is None when it names none.
+
+    `slashed`: 6/9 is a day as well, and no share of something.
+    """
+    found: list[Day] = [(int(y), int(m), int(d)) for y, _, m, d in _ISO.findall(query)]
     found += [(_year(y), _month(m), int(d)) for d, m, y in _DAY_FIRST.findall(query)]
     found += [(_year(y), _month(m), int(d)) for m, d, y in _MONTH_FIRST.findall(query)]
     found += [(_year(y), int(m), int(d)) for y, m, d in _EAST.findall(query)]
-    found += [(None, int(m), int(d)) for m, d in _SLASH.findall(query)]
+    found += [(None, int(m), int(d)) for m, d in _SLASH.findall(query) if slashed]
     return [one for one in dict.fromkeys(found) if _is_day(*one)]
 
 

@@ -56,6 +56,7 @@ class WorkingSetStore:
 
     def __init__(self, stores: Stores, config: WorkingSetConfig) -> None:
         """Remember where to read, how many at most, and from which relevance on."""
+        self._stores = stores
         self._table = stores.table(WORKING_SET)
         self._config = config
 
@@ -84,8 +85,8 @@ class WorkingSetStore:
         return self._chosen([_member(row, row["relevance_score"]) for row in live])
 
     def _rows(self, scope: Scope, inside: str) -> list[dict[str, Any]]:
-        own = where(Scope(scope.project))
-        return self._table.scan(list(_COLUMNS), both(own, inside)).to_dicts()
+        own = where(scope.of_project())
+        return self._stores.renamed(self._table.scan(list(_COLUMNS), both(own, inside))).to_dicts()
 
     def _best(self, rows: Iterable[dict[str, Any]], now: datetime) -> WorkingSet:
         members = [_member(row, score_at(row, now)) for row in rows]

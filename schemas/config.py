@@ -46,6 +46,14 @@ class IngestConfig(_Section):
     epoch_s: float = Field(default=limits.EPOCH_S, gt=0, allow_inf_nan=False)
 
 
+class ServerConfig(_Section):
+    """The stream as processes."""
+
+    idle_stop_h: float = Field(
+        default=24, ge=0, allow_inf_nan=False, description="hours without a hook or a question; 0: never"
+    )
+
+
 class WorkingSetConfig(_Section):
     """What is active in a project."""
 
@@ -107,8 +115,28 @@ class RetrievalConfig(_Section):
     max_tokens: int = Field(default=1000, ge=100, le=limits.INJECT_TOKENS_MAX)
 
 
+class AutoExpandConfig(_Section):
+    """When a search shows more than its index by itself; what is asked for in words is shown in any case."""
+
+    enabled: bool = True
+    high_confidence_threshold: float = Field(default=0.92, ge=0, le=1)
+    score_gap_threshold: float = Field(default=0.1, ge=0, le=1)
+    max_auto_expand_count: int = Field(default=3, ge=0, le=limits.EXPAND_MAX)
+
+
+class CacheConfig(_Section):
+    """How long answers are kept in memory, milliseconds; 0: not at all. A changed table ends it at once."""
+
+    layer1_ttl: int = Field(default=60_000, ge=0)
+    layer2_ttl: int = Field(default=300_000, ge=0)
+    layer3_ttl: int = Field(default=1_800_000, ge=0)
+
+
 class TokenBudgetConfig(_Section):
-    """Token budget of one answer; `estimator` "spec" counts four characters as a token."""
+    """Token budget of one answer.
+
+    `estimator` "spec" counts four characters as a token, and each item as its layer's `per_item` at the least.
+    """
 
     estimator: Literal["script", "spec"] = "script"
     max_total_tokens: int = Field(default=2000, ge=100)
@@ -127,9 +155,12 @@ class Layer1Config(_Section):
 class ProgressiveDisclosureConfig(_Section):
     """Three layers instead of full texts."""
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="false: full text of the top k")
+    summary_source: Literal["matched", "first_sentence"] = "matched"
     layer1: Layer1Config = Layer1Config()
+    auto_expand: AutoExpandConfig = AutoExpandConfig()
     token_budget: TokenBudgetConfig = TokenBudgetConfig()
+    cache: CacheConfig = CacheConfig()
 
 
 class Config(BaseSettings):
@@ -146,6 +177,7 @@ class Config(BaseSettings):
     mode: Literal["session", "endless"] = "session"
     embedding: EmbeddingConfig = EmbeddingConfig()
     ingest: IngestConfig = IngestConfig()
+    server: ServerConfig = ServerConfig()
     endless: EndlessConfig = EndlessConfig()
     retrieval: RetrievalConfig = RetrievalConfig()
     progressive_disclosure: ProgressiveDisclosureConfig = ProgressiveDisclosureConfig()

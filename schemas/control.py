@@ -76,6 +76,11 @@ class ControlState:
         """Return what a project is called now."""
         return self.moves.get(name, name)
 
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return all names of a project: what it is called now, then those that were moved to it, sorted."""
+        now = self.project(name)
+        return (now, *sorted(old for old, new in self.moves.items() if new == now))
+
 
 PAUSED_OPEN = -1
 
@@ -125,6 +130,17 @@ def fold(decisions: Iterable[Decision]) -> ControlState:
             seen.add(decision.id)
             state = _apply(state, decision)
     return state
+
+
+def steps_back(decisions: Iterable[Decision], name: str) -> list[dict[str, str]]:
+    """Return the arguments of the moves that give a moved name back what it had before; none when it is not moved."""
+    before = kept = ControlState()
+    for decision in sorted(decisions, key=_order):
+        state = _apply(before, decision)
+        if name in state.moves and name not in before.moves:
+            kept = before
+        before = state
+    return [{"from": one, "to": name} for one in kept.names(name)] if name in before.moves else []
 
 
 def _order(decision: Decision) -> tuple[int, int, str, str, str]:

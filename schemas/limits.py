@@ -57,6 +57,7 @@ IDS_PER_FILTER = 500  # ids in one Lance filter: longer lists are split
 COMPACT_ROWS = (
     20_000  # a fragment of so many rows is not rewritten again: a compaction stays below a second or two
 )
+DELETED_SHARE_MAX = 0.1  # a fragment with a larger share of deleted rows is rewritten: Lance's own default
 INDEX_CACHE_BYTES = 256 * 1024 * 1024  # of open indexes per store: Lance would take up to 6 GB
 METADATA_CACHE_BYTES = 64 * 1024 * 1024  # of fragments and manifests per store
 VERSION_KEEP_BUSY_S = (
@@ -117,7 +118,18 @@ SUMMARY_CHARS = 100  # of an index line (the seeds' limit)
 SUMMARY_TERMS = 64  # words of a query that a summary looks for: a pasted page must not cost a second
 EXACT_WORDS = 16  # identifiers of a query that must stand in the best rows: nobody types more
 PREVIEW_CHARS = 200  # of a timeline line (the seeds' limit)
+TIMELINE_ROWS = 50  # of a stretch of time unless asked for otherwise: two screens
+TIMELINE_ROWS_MAX = 1_000  # of a stretch of time: a busy day
+RELATED = 5  # nearest of the same thread that details name; more would be a timeline
 DETAILS_MAX = 50  # ids of one details call
+EXPAND_MAX = 10  # highest setting of how many results are expanded at once: more is a list, not an answer
+CACHE_LAYER1 = 100  # searches kept in memory: about 1 MB; the numbers of this and the next two were published
+CACHE_LAYER2 = 500  # timelines kept in memory: about 1 MB
+CACHE_LAYER3 = 200  # details kept in memory: about 2 MB
+CACHE_DETAILS_CHARS = 64 * 1024  # of one answer that is kept: two hundred of them are 26 MB at most
+ANSWER_TOKENS_MAX = 100_000  # highest budget of one search: the window of a small model is filled then
+MCP_TOKENS = 8_000  # of one answer to an agent's tool: 4 % of a window of 200,000; the rest comes by cursor
+LEFT_OUT_NAMED = 5  # ids named of what found no room: a list of all would take the room itself
 
 # --- keeping ---
 BACKUP_GZIP_LEVEL = (
@@ -175,6 +187,11 @@ READY_S = 60.0  # a process that is not ready by then is reported, not waited fo
 STOP_S = 10.0  # a process that has not ended by then is killed
 RESTART_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)  # the supervisor's waits between restarts of one child
 STEADY_S = 60.0  # a child that ran so long starts its waits anew
+DIFF_LINE_CHARS = 300  # of one line that `install` shows: settings of one line have megabytes
+IDLE_LOOK_S = (
+    60.0  # between two looks whether anybody uses the stream: it may run a minute longer than it has to
+)
+PAUSE_MAX_S = 366 * 86_400.0  # of a pause that ends by itself: a longer one is meant to have no end
 LOG_BYTES = 1024 * 1024  # of one log file; one older one is kept
 REQUEST_BYTES = 1024 * 1024  # of one request over the socket
 REQUEST_S = 60.0  # a client waits so long for an answer
@@ -254,6 +271,18 @@ USAGE_KEEP_S = 30 * 86_400.0  # what was brought into a session is remembered so
 BACKFILL_S = (
     7 * 86_400.0
 )  # enabling endless mode consolidates projects that had an event within it (the seeds' week)
+TOLD_KEEP_S = (
+    365 * 86_400.0
+)  # what was told, and whether it was used: a year shows what a change of rules did
+TOLD_TURN_S = (
+    10.0  # between a prompt and what was told with it: hooks wait 0.2 s, transcripts may round to seconds
+)
+TOLD_TERMS = 2  # distinctive terms that an answer must share with what was told: one is shared by chance
+TOLD_TURNS = 50  # turns of a project compared at once: `status` waits for it, some milliseconds each
+TOLD_LOOK = 2_000  # events before a turn by which a term is rare or not: a quarter of a year's work at most
+TOLD_CHARS = 4_000  # of a text that is compared: what it is about stands at its beginning
+TOLD_RARE_EVENTS = 10  # events of the project that may name a term that is distinctive, however small it is
+TOLD_RARE_SHARE = 0.1  # of the project's events that may name one: beyond, it is what the project is about
 INJECT_ACTIVE = 10  # events of the working set told at once (the seeds' number)
 INJECT_MEMORIES = 3  # memories told at once (the seeds' number)
 INJECT_SESSIONS = 2  # session summaries told at once: of older ones the memories tell more

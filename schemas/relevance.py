@@ -73,6 +73,13 @@ class Scorer:
         self._now = now
         self._config = config
         self._groups = (frozenset(current.topics), frozenset(current.files), frozenset(current.entities))
+        self._half_life_s = config.half_life_hours * 3600.0
+        self._recency_weight, self._overlap_weight = config.recency_weight, config.overlap_weight
+        self._kind_weight = config.kind_weight
+        self._total_without = config.recency_weight + config.kind_weight
+        self._total = (
+            self._total_without + config.overlap_weight or 1.0
+        )  # of no weights at all the score is 0
 
     def of(self, kind: Kind, groups: Groups, at: datetime) -> Relevance:
         """Return how relevant an event is."""
@@ -86,6 +93,20 @@ class Scorer:
                 shared += len(own & there) / min(len(own), len(there))
         mean = shared / compared if compared else None
         return Relevance(combine(recency, mean, value, config), recency, mean, value)
+
+    def score(self, kind: Kind, groups: Groups, at: datetime) -> float:
+        """Return the score alone, the same number: an order of a hundred members needs nothing else, at each turn."""
+        compared, shared = 0, 0.0
+        for own, there in zip(groups, self._groups, strict=True):
+            if own and there:
+                compared += 1
+                shared += len(own & there) / min(len(own), len(there))
+        age_s = (self._now - at).total_seconds()
+        recency = (math.exp2(-age_s / self._half_life_s) if age_s > 0.0 else 1.0) if at > NEVER else 0.0
+        score = self._recency_weight * recency + self._kind_weight * KIND_VALUE[kind]
+        if compared:
+            return min(1.0, max(0.0, (score + self._overlap_weight * (shared / compared)) / self._total))
+        return min(1.0, max(0.0, score / self._total_without)) if self._total_without else 0.0
 
 
 def relevance(

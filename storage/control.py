@@ -83,6 +83,14 @@ class ControlJournal:
             cursor, more = part.cursor, part.more
         return ControlRead(tuple(decisions), tuple(unreadable), cursor)
 
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Return what changes when a decision is appended, None without a file; cheaper than a read."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def state(self) -> ControlState:
         """Return what holds now. Raises StoreError."""
         return control.fold(self.read().decisions)

@@ -115,6 +115,31 @@ def write_day(table: LanceTable, export: Export, folder: Path, day: Day) -> Path
     return path
 
 
+def scan_days(
+    home: Home, definition: TableDef, since: datetime | None, until: datetime | None
+) -> pl.LazyFrame | None:
+    """Return the days of a table in the archive that a stretch of time touches, None when there are none.
+
+    Only what is asked of the frame is read: columns, and groups of rows by the bounds of their times. Rows are those of
+    whole days. Raises nothing by itself; a file that cannot be read is left out, for the table has its rows as well.
+    """
+    import pyarrow.parquet as pq
+
+    wanted = {column.name for column in definition.columns}
+    found = []
+    for path in sorted((home.archive / home.lance.name / definition.name).glob(f"date=*/{FILE}")):
+        try:
+            start = datetime.combine(date.fromisoformat(path.parent.name.removeprefix("date=")), time(), UTC)
+            is_outside = (since is not None and start + timedelta(days=1) <= since) or (
+                until is not None and start >= until
+            )
+            if not is_outside and wanted.issubset(pq.read_schema(path).names):
+                found.append(path)
+        except (OSError, ValueError, pa.ArrowException):
+            continue  # derived: the next archive run makes it again
+    return pl.scan_parquet(found, hive_partitioning=False) if found else None
+
+
 def _file(folder: Path, on: date) -> Path:
     return folder / f"date={on.isoformat()}" / FILE
 

@@ -33,31 +33,39 @@ def write_events(
     file: BinaryIO,
     form: str,
     update: Callable[[int, int | None], None] = lambda _done, _total: None,
+    *,
+    renamed: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows,
 ) -> int:
     """Write the events of a filter and return how many. `update` is told how many are written, and of how many.
+
+    `renamed` gives rows the names that their projects have now.
 
     `form` "jsonl": one object per line, `at` ISO 8601 in UTC with microseconds, `meta` an object. "parquet": one file
     of `SCHEMA`, zstd. Raises StoreError, DamagedError; OSError when the file cannot be written.
     """
     if form == "parquet":
-        return _write_parquet(table, where, file, update)
+        return _write_parquet(table, where, file, update, renamed)
     count = 0
     for frame, total in _batches(table, where):
-        file.writelines(map(_line, frame.iter_rows(named=True)))
+        file.writelines(map(_line, renamed(frame).iter_rows(named=True)))
         count += frame.height
         update(count, total)
     return count
 
 
 def _write_parquet(
-    table: LanceTable, where: str | None, file: BinaryIO, update: Callable[[int, int | None], None]
+    table: LanceTable,
+    where: str | None,
+    file: BinaryIO,
+    update: Callable[[int, int | None], None],
+    renamed: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> int:
     import pyarrow.parquet as pq
 
     count = 0
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for frame, total in _batches(table, where):
-            writer.write_table(frame.to_arrow().cast(SCHEMA))
+            writer.write_table(renamed(frame).to_arrow().cast(SCHEMA))
             count += frame.height
             update(count, total)
     return count

@@ -15,6 +15,8 @@ from headwater.schemas import limits
 from headwater.storage.faults import fault_point
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headwater.schemas.columns import TableDef
 
 # no stemming and no stop words: both are for English alone, and code is full of stop words
@@ -123,6 +125,31 @@ def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, f
     return done.report()
 
 
+def joined(fragments: Sequence[tuple[int, int, int]], rows_min: int) -> list[list[int]]:
+    """Return the groups of neighbouring fragments (id, rows, deleted rows) that are to become one each.
+
+    Those with `rows_min` live rows stay, unless over DELETED_SHARE_MAX of their rows are deleted. No group has twice
+    `rows_min` live rows, but for one fragment alone.
+    """
+    groups: list[list[int]] = []
+    group: list[int] = []
+    size = 0
+    for id_, rows, deleted in fragments:
+        live, is_worn = rows - deleted, deleted > limits.DELETED_SHARE_MAX * rows
+        if live >= rows_min:
+            groups += [group, [id_] if is_worn else []]
+            group, size = [], 0
+            continue
+        group.append(id_)
+        size += live
+        if size >= rows_min:
+            groups.append(group)
+            group, size = [], 0
+    groups.append(group)
+    worn = {id_ for id_, rows, deleted in fragments if deleted > limits.DELETED_SHARE_MAX * rows}
+    return [one for one in groups if len(one) > 1 or worn.intersection(one)]
+
+
 def _fragment_count(table: Any) -> int:
     return int(table.stats()["fragment_stats"]["num_fragments"])
 
@@ -176,9 +203,23 @@ class _Round:
         self.table.to_lance().optimize.optimize_indices(num_indices_to_merge=merge)
 
     def compact(self) -> None:
-        """Join small fragments; those of COMPACT_ROWS stay as they are, so the cost does not grow with the table."""
-        self.compacted = self._tried(
-            lambda: self.table.to_lance().optimize.compact_files(target_rows_per_fragment=limits.COMPACT_ROWS)
+        """Join small fragments; those of COMPACT_ROWS stay as they are, so the cost does not grow with the table.
+
+        One group at a time: Lance 14 cannot write a batch of nullable structs across the border of two files, which it
+        has to when it joins more than twice COMPACT_ROWS at once.
+        """
+        found = [
+            (one.fragment_id, one.physical_rows, one.num_deletions)
+            for one in self.table.to_lance().get_fragments()
+        ]
+        for group in joined(found, limits.COMPACT_ROWS):
+            self.compacted |= self._tried(lambda group=frozenset(group): self._compact(group))
+
+    def _compact(self, group: frozenset[int]) -> None:
+        dataset = self.table.to_lance()
+        others = [one.fragment_id for one in dataset.get_fragments() if one.fragment_id not in group]
+        dataset.optimize.compact_files(
+            target_rows_per_fragment=limits.COMPACT_ROWS, excluded_fragment_ids=others
         )
 
     def clean(self, keep_s: float) -> None:

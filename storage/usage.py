@@ -30,6 +30,12 @@ CREATE TABLE IF NOT EXISTS injections (
     PRIMARY KEY (session, ask)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS injections_at ON injections (at_us);
+CREATE TABLE IF NOT EXISTS told (
+    session TEXT NOT NULL, ask TEXT NOT NULL, item TEXT NOT NULL, project TEXT NOT NULL, at_us INTEGER NOT NULL,
+    is_start INTEGER NOT NULL, score REAL, turn TEXT, used INTEGER, terms INTEGER, files INTEGER,
+    PRIMARY KEY (session, ask, item)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS told_at ON told (at_us);
 CREATE TABLE IF NOT EXISTS fresh_starts (
     session TEXT PRIMARY KEY, at_us INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -52,6 +58,28 @@ class Injection:
     at: datetime
     tokens: int
     ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldItem:
+    """One thing that a session was told, and what became of it in the turn that followed.
+
+    `session` is agent and id, `item` its section and id, `at` when it was told. `is_start`: at the start of a session,
+    not with a prompt. `turn` is the prompt's event, `terms` and `files` are how many it shares with what followed; all
+    of the outcome is None as long as the turn is not over.
+    """
+
+    session: str
+    ask: str
+    item: str
+    project: str
+    at: datetime
+    is_start: bool
+    score: float | None = None
+    turn: str | None = None
+    used: bool | None = None
+    terms: int | None = None
+    files: int | None = None
 
 
 class Usage:
@@ -113,13 +141,48 @@ class Usage:
             Injection(ask, _time(at_us), tokens, tuple(json.loads(ids))) for ask, at_us, tokens, ids in rows
         )
 
-    def record_injection(self, session: str, injection: Injection) -> None:
-        """Remember what was brought in for an ask, in the place of what was before. Idempotent. Raises StoreError."""
+    def record_injection(self, session: str, injection: Injection, told: Iterable[ToldItem] = ()) -> None:
+        """Remember what was brought in for an ask, in the place of what was before, and each thing that was told.
+
+        Idempotent: a thing that was told keeps its outcome. Raises StoreError.
+        """
         at_us = to_us(injection.at)
         row = (session, injection.ask, at_us, injection.tokens, json.dumps(list(injection.ids)))
+        items = [
+            (one.session, one.ask, one.item, one.project, to_us(one.at), one.is_start, one.score)
+            for one in told
+        ]
         with self._db.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO injections VALUES (?, ?, ?, ?, ?)", row)
+            connection.executemany(
+                "INSERT OR IGNORE INTO told (session, ask, item, project, at_us, is_start, score)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                items,
+            )
             _clean(connection, injection.at)
+
+    def told(self, *, undecided: bool = False) -> list[ToldItem]:
+        """Return what sessions were told, oldest first; `undecided`: only without an outcome. Raises StoreError."""
+        if not self._path.exists():
+            return []
+        wanted = "WHERE used IS NULL" if undecided else ""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT session, ask, item, project, at_us, is_start, score, turn, used, terms, files FROM told"
+                f" {wanted} ORDER BY at_us, session, ask, item"
+            ).fetchall()
+        return [_told(*row) for row in rows]
+
+    def decide(self, items: Iterable[ToldItem]) -> None:
+        """Remember what became of things that were told. Idempotent. Raises StoreError."""
+        rows = [(one.turn, one.used, one.terms, one.files, one.session, one.ask, one.item) for one in items]
+        if rows:
+            with self._db.transaction() as connection:
+                connection.executemany(
+                    "UPDATE told SET turn = ?, used = ?, terms = ?, files = ?"
+                    " WHERE session = ? AND ask = ? AND item = ?",
+                    rows,
+                )
 
     def start_afresh(self, session: str, now: datetime) -> None:
         """Forget what was brought into a session: its context was emptied. Idempotent. Raises StoreError."""
@@ -142,7 +205,28 @@ def _clean(connection: sqlite3.Connection, now: datetime) -> None:
     before_us = to_us(now - timedelta(seconds=limits.USAGE_KEEP_S))
     connection.execute("DELETE FROM injections WHERE at_us < ?", (before_us,))
     connection.execute("DELETE FROM fresh_starts WHERE at_us < ?", (before_us,))
+    told_before_us = to_us(now - timedelta(seconds=limits.TOLD_KEEP_S))
+    connection.execute("DELETE FROM told WHERE at_us < ?", (told_before_us,))
 
 
 def _time(at_us: int) -> datetime:
     return from_ns(at_us * 1000)
+
+
+def _told(  # noqa: PLR0917 - the columns of a row, in their order
+    session: str,
+    ask: str,
+    item: str,
+    project: str,
+    at_us: int,
+    is_start: int,
+    score: float | None,
+    turn: str | None,
+    used: int | None,
+    terms: int | None,
+    files: int | None,
+) -> ToldItem:
+    was_used = None if used is None else bool(used)
+    return ToldItem(
+        session, ask, item, project, _time(at_us), bool(is_start), score, turn, was_used, terms, files
+    )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ENVELOPE_VERSION = 1
 FILE_NAME_CHARS = 120  # of a journal file name without .jsonl: file systems allow 255 bytes
 STDIN_BYTES = 64 * 1024 * 1024  # of an event that are kept in memory: the biggest seen was 20 MB
+_HEAD_BYTES = (
+    8192  # of a journal file: the project stands before the payload, after paths of PATH_MAX at most
+)
 _BLOCK_BYTES = 256 * 1024  # one read of stdin: above a pipe's size
 _FORMATS = {"claude-code": "claude-hook", "codex": "codex-hook"}
 _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -95,18 +98,42 @@ def record(
     project_dir = own or (cwd if isinstance(cwd, str) else "")
     if guards.inside(home, cwd if isinstance(cwd, str) and cwd else project_dir) or guards.own_call(payload):
         return None
-    try:
-        envelope = build_envelope(
-            payload, agent=agent, received_at_ns=received_at_ns, project_dir=project_dir
-        )
-    except (RecursionError, TypeError, ValueError):  # a shape we cannot walk: its text is kept instead
-        text = raw.decode("utf-8", "replace")
-        envelope = build_envelope(text, agent=agent, received_at_ns=received_at_ns, project_dir=project_dir)
     session = payload.get("session_id") if isinstance(payload, dict) else None
-    name = journal_name(agent, session if isinstance(session, str) and session else "unknown")
-    path = os.path.join(home, "journal", name)
+    known = session if isinstance(session, str) else ""
+    path = os.path.join(home, "journal", journal_name(agent, known or "unknown"))
+    project = (began_in(path) if known else "") or resolve_project(project_dir)
+    told: dict[str, Any] = {
+        "agent": agent,
+        "received_at_ns": received_at_ns,
+        "project_dir": project_dir,
+        "project": project,
+    }
+    try:
+        envelope = build_envelope(payload, **told)
+    except (RecursionError, TypeError, ValueError):  # a shape we cannot walk: its text is kept instead
+        envelope = build_envelope(raw.decode("utf-8", "replace"), **told)
     append_line(path, encode_line(envelope))
     return envelope
+
+
+def began_in(path: str) -> str:
+    """Return the project that the first line of a session's journal file names, "" when it tells none.
+
+    A session keeps the project it began in: agents change folders, and remove the worktree they are in.
+    """
+    try:  # neither a link nor a pipe in its place may lead or hold us anywhere
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        head = os.read(fd, _HEAD_BYTES)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    _, _, rest = head.partition(b'"project":"')
+    name, end, _ = rest.partition(b'"')
+    return name.decode("utf-8", "replace") if end and b"\\" not in name else ""
 
 
 def read_event(stdin: "BinaryIO | None") -> bytes:

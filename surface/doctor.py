@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,9 @@ from headwater.storage.journal import CONTROL_NAME
 from headwater.storage.locks import is_held
 from headwater.storage.mending import damaged
 from headwater.storage.run_files import SUPERVISOR_LOCK, read_archive_state, read_ingest_state
-from headwater.surface import failures, processes
+from headwater.surface import failures, pause, processes
+from headwater.surface.connection import connection
+from headwater.surface.findings import Check
 from headwater.surface.status import decided, lag_bytes, llm_state
 
 if TYPE_CHECKING:
@@ -40,16 +41,6 @@ _PACKAGES = (
     "torch",
     "watchfiles",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding: `level` is ok, warn or bad; `fix` is empty when there is nothing to do."""
-
-    name: str
-    level: str
-    said: str
-    fix: str = ""
 
 
 def examine(home: Home) -> list[Check]:
@@ -148,6 +139,11 @@ def _hook_failures(home: Home) -> Iterator[Check]:
         yield Check("hook", "warn", f"{count:,} hook calls could not write", fix)
     else:
         yield Check("hook", "ok", "no hook call failed to write")
+
+
+def _pause(home: Home) -> Iterator[Check]:
+    if pause.is_paused(home):
+        yield Check("pause", "warn", f"hooks record nothing: {pause.said(home)}", "run: headwater resume")
 
 
 def _quarantine(home: Home) -> Iterator[Check]:
@@ -341,6 +337,7 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _processes,
     _lag,
     _hook_failures,
+    _pause,
     _quarantine,
     _control,
     _archive,
@@ -353,4 +350,5 @@ _CHECKS: tuple[Callable[[Home], Iterator[Check]], ...] = (
     _versions,
     _torch,
     _interpreter,
+    connection,
 )

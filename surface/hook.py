@@ -78,9 +78,9 @@ def main(argv: "Sequence[str]", stdin: "BinaryIO | None", env: "Mapping[str, str
         home = options.home or capture.home_from_env(env)
         envelope = capture.record(home, options.agent, stdin, env, received_at_ns)
         if envelope is not None:
-            _tell(
-                home, envelope, started_s
-            )  # after the record, so that a slow server can never cost an event
+            # after the record, so that neither a slow server nor a start of one can cost an event
+            _tell(home, envelope, started_s)
+            _start(home, envelope, env)
     except BaseException as error:  # noqa: BLE001 - a hook that fails stops the agent's work
         _report(home, error)
     return 0
@@ -100,6 +100,19 @@ def _tell(home: str, envelope: "dict[str, Any]", started_s: float) -> None:
         while line:
             line = line[os.write(1, line) :]
     except Exception:  # noqa: BLE001 - the event is recorded; whatever became of the question, a hook says nothing of it
+        return
+
+
+def _start(home: str, envelope: "dict[str, Any]", env: "Mapping[str, str]") -> None:
+    """Start the stream when a session begins or goes on, it is not up, and `install` was told that this may be."""
+    payload = envelope["payload"]
+    if not isinstance(payload, dict) or payload.get("hook_event_name") not in _ASKING:
+        return
+    try:
+        from headwater.surface import autostart  # as above
+
+        autostart.start(home, env)
+    except Exception:  # noqa: BLE001 - as above; that nothing runs is told by `headwater status`
         return
 
 

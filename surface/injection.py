@@ -13,14 +13,12 @@ from headwater.query.context import Ask, Composed, ContextComposer
 from headwater.query.context_text import NOTHING
 from headwater.query.scope import one_of, where
 from headwater.schemas import clock, limits
-from headwater.schemas.answers import Scope
 from headwater.schemas.clock import iso
 from headwater.schemas.errors import InputError
 from headwater.schemas.events import Kind
 from headwater.schemas.ids import content_hash, digest
-from headwater.storage.usage import Injection
-from headwater.surface.memory_operations import time_of
-from headwater.surface.request_context import scope_of
+from headwater.storage.usage import Injection, ToldItem
+from headwater.surface.request_context import project_scope, time_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,7 +51,7 @@ def preview(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
     The scope is a project: `project`, or that of the folder, `here`. Raises InputError without one.
     """
-    scope = scope_of(context, args)
+    scope = project_scope(context, args)
     if scope.project is None:
         raise InputError(
             "project", "a context is that of one project, and none is known here", "add --project"
@@ -75,7 +73,7 @@ class _Hook:
         self._is_prompt = args.get("event") == "UserPromptSubmit"
         self._prompt = str(args.get("prompt") or "")[: limits.QUERY_CHARS] if self._is_prompt else None
         self._source = str(args.get("source") or STARTS[0])
-        self._project = str(args.get("project") or "")
+        self._project = context.stores.called(str(args.get("project") or ""))
         self._key = ""
         self._again = False
 
@@ -113,13 +111,25 @@ class _Hook:
         if not composed.text or self._again:
             return
         now, usage = clock.SYSTEM.now(), self._context.usage
-        usage.record_injection(self._session, Injection(self._key, now, composed.tokens, composed.keys))
+        told = [
+            ToldItem(
+                self._session,
+                self._key,
+                key,
+                self._project,
+                now,
+                not self._is_prompt,
+                composed.scores.get(key),
+            )
+            for key in composed.keys
+        ]
+        usage.record_injection(self._session, Injection(self._key, now, composed.tokens, composed.keys), told)
         memories = [key.partition(":")[2] for key in composed.keys if key.startswith("memory:")]
         usage.mark_accessed(memories, now)
 
     def _last_of_session(self) -> datetime | None:
         """Return when the session last said or did something: what came after it is new to its agent."""
-        scope = Scope(self._project, session_id=self._own)
+        scope = replace(self._context.stores.scope(self._project), session_id=self._own)
         rows = self._context.stores.events.scan(["at"], f"{where(scope)} AND {one_of('kind', _SAID)}")
         last: datetime | None = rows.get_column("at").max() if rows.height else None  # type: ignore[assignment]
         return last

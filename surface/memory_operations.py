@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from headwater.query import memory_format as formats
@@ -13,10 +13,9 @@ from headwater.query.search import label
 from headwater.query.summary import summary
 from headwater.query.working_set import WorkingSetStore
 from headwater.schemas import clock, limits
-from headwater.schemas.clock import parse_iso
 from headwater.schemas.errors import InputError
 from headwater.storage.control import effective_mode
-from headwater.surface.request_context import scope_of
+from headwater.surface.request_context import project_scope, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def working_set(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     """Return what is active; args: at (ISO 8601; default now), project | all_projects | here, text."""
-    scope, config = scope_of(context, args), context.home.config().endless
+    scope, config = project_scope(context, args), context.home.config().endless
     store = WorkingSetStore(context.stores, config.working_set)
     asked = time_of(args.get("at"))
     now = clock.SYSTEM.now() if asked is None else asked
@@ -45,7 +44,7 @@ def memories(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
     What a query found counts as read.
     """
-    scope, query = scope_of(context, args), args.get("query")
+    scope, query = project_scope(context, args), args.get("query")
     top_k = int(args.get("top_k") or limits.MEMORIES_TOP_K)
     store = ConsolidatedStore(*context.matched())
     found = store.recent(scope, top_k) if query is None else store.search(str(query), scope, top_k)
@@ -66,7 +65,7 @@ def memories(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
 def continuity(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     """Return the continuity log; args: since (ISO 8601), project | all_projects | here, text."""
-    scope = scope_of(context, args)
+    scope = project_scope(context, args)
     manager = ContinuityManager(context.stores, context.home.config().endless.continuity)
     rows = manager.since(scope, time_of(args.get("since")))
     answer: dict[str, Any] = {"continuity": [formats.log_row_json(row) for row in rows]}
@@ -78,7 +77,7 @@ def continuity(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
 def endless_status(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     """Return the state of endless mode; args: project | all_projects | here, text."""
-    scope, config = scope_of(context, args), context.home.config().endless
+    scope, config = project_scope(context, args), context.home.config().endless
     now = clock.SYSTEM.now()
     active = WorkingSetStore(context.stores, config.working_set).get(scope, now)
     store = ConsolidatedStore(context.stores)
@@ -104,7 +103,7 @@ def endless_status(context: Context, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def projects(context: Context, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of known projects that a decision is about.
+    """Return the names of known projects that a decision is about, and `captured_as`: those of their rows.
 
     args: project | all_projects | here, recent (only those with an event within BACKFILL_S). Raises InputError for a
     project without events, and for a folder that is none when nothing is named: a decision is not guessed.
@@ -114,34 +113,23 @@ def projects(context: Context, args: dict[str, Any]) -> dict[str, Any]:
     if args.get("recent"):
         start = clock.SYSTEM.now() - timedelta(seconds=limits.BACKFILL_S)
         inside = f"at >= {time_literal(start)}"
-    names = sorted(set(context.stores.events.scan(["project"], inside).get_column("project").to_list()))
-    if wanted is None:
-        return {"projects": names}
-    if wanted not in names:
+    stores = context.stores
+    names = sorted(set(stores.events.scan(["project"], inside).get_column("project").to_list()))
+    if wanted is not None:
+        names = [name for name in names if stores.called(name) == stores.called(str(wanted))]
+    if wanted is not None and not names:
         raise InputError(
             f"project {wanted}",
             "wanted one with events, found none",
             "name one: --project, or --all-projects",
         )
-    return {"projects": [wanted]}
+    return {"projects": sorted({stores.called(name) for name in names}), "captured_as": names}
 
 
 def summaries_of(stores: Stores, ids: Sequence[str]) -> dict[str, str]:
     """Return event id -> one line of its text, of those that are there."""
     rows = stores.events.by_ids(ids, ["id", "kind", "content", "tool"]).iter_rows(named=True)
     return {row["id"]: summary(row["content"], label=label(row["kind"], row["tool"])) for row in rows}
-
-
-def time_of(value: object) -> datetime | None:
-    """Return the time of an argument, None for none. Raises InputError."""
-    if value is None:
-        return None
-    try:
-        return parse_iso(str(value))
-    except ValueError as error:
-        raise InputError(
-            "time", f"wanted ISO 8601, got {value!r:.60}", "such as 2026-03-24T15:00Z"
-        ) from error
 
 
 MEMORY_OPERATIONS: dict[str, Callable[[Context, dict[str, Any]], dict[str, Any]]] = {

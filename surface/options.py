@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headwater.schemas.clock import iso
+from headwater.schemas.errors import InputError
 from headwater.storage.home import Home
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 """A verb's function."""
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 HOME = click.option(
     "--home",
@@ -35,13 +40,45 @@ ALL_PROJECTS = click.option("--all-projects", is_flag=True, help="All projects."
 
 def as_time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
     """Read a day or a time in ISO 8601, as an option's callback: without a zone it is local, as its writer means it."""
+    return _as_moment(ctx, param, value, 0)
+
+
+def as_day_end(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
+    """Read the end of a stretch of time: a day is taken whole, so that it ends with the next one's start."""
+    return _as_moment(ctx, param, value, 1)
+
+
+def _as_moment(ctx: click.Context, param: click.Parameter, value: str | None, days: int) -> datetime | None:
     if value is None:
         return None
     try:
-        return datetime.fromisoformat(value).astimezone(UTC)
+        return _moment(param.name or "time", value, days)
+    except InputError as error:
+        raise click.BadParameter(error.problem, ctx, param) from error
+
+
+def whole_day(name: str, value: str) -> str:
+    """Return the start of a local day, or a time (local without a zone), as ISO 8601 in UTC. Raises InputError."""
+    return iso(_moment(name, value, 0))
+
+
+def day_after(name: str, value: str) -> str:
+    """Return the end of a local day, or a time, as ISO 8601 in UTC. Raises InputError."""
+    return iso(_moment(name, value, 1))
+
+
+def _moment(name: str, value: str, days: int) -> datetime:
+    try:
+        text = value.strip()
+        if _DAY.fullmatch(text):
+            return datetime.combine(date.fromisoformat(text) + timedelta(days=days), time()).astimezone(UTC)
+        return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
-        text = f"wanted a day or time such as 2026-03-24 or 2026-03-24T15:00Z, got {value!r}"
-        raise click.BadParameter(text, ctx, param) from error
+        raise InputError(
+            name,
+            f"wanted a day or time such as 2026-03-24 or 2026-03-24T15:00Z, got {value!r:.60}",
+            "write it in ISO 8601",
+        ) from error
 
 
 def scoped(function: F) -> F:

@@ -3,11 +3,12 @@
 Standard library only: the hook loads it.
 """
 # Paths are plain strings: importing pathlib takes longer than all that is done here.
-# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH119, PTH120, PTH123, PTH208
 
 import os
 
 _POINTER_CHARS = 4096  # of a `.git` or `commondir` file: they hold one path
+_NEIGHBOURS_MAX = 256  # folders in which a repository is looked for that still knows a removed worktree
 _PARENTS_MAX = (
     128  # folders looked at on the way up: a path has at most PATH_MAX / 2 of them, real ones far fewer
 )
@@ -18,6 +19,7 @@ def resolve_project(project_dir: str) -> str:
 
     The work tree root of the git common directory, so sub-folders and linked worktrees are one project, while a
     submodule and a second clone are their own; without git, and for folders that do not exist here, the folder itself.
+    A worktree that was deleted belongs to its repository as long as that stands near it and git has not pruned it.
     Symbolic links are resolved. Windows paths keep their drive and get forward slashes. "" stays "". Never raises.
     """
     if not project_dir:
@@ -26,7 +28,7 @@ def resolve_project(project_dir: str) -> str:
         return _normalise_windows(project_dir)
     try:
         start = os.path.realpath(project_dir)
-        return _root_above(start) or start
+        return _root_above(start) or _root_of_removed(start) or start
     except (OSError, ValueError):  # a NUL or a lone surrogate in the path, a loop of links
         return os.path.normpath(project_dir)
 
@@ -73,6 +75,37 @@ def _root_of_pointer(folder: str, git: str) -> str | None:
         return _root_of_common(os.path.realpath(os.path.join(git_dir, common)))
     main, found, _ = git_dir.rpartition("/.git/worktrees/")
     return main if found and main else folder  # the main repository may not be mounted here
+
+
+def _root_of_removed(start: str) -> str | None:
+    """Return the repository that has a deleted folder on record as a worktree: looked for where it lay and above."""
+    gone: list[str] = []
+    folder = start
+    while not os.path.isdir(folder) and len(gone) < _PARENTS_MAX:
+        gone.append(os.path.join(folder, ".git"))
+        folder = os.path.dirname(folder)
+    for near in dict.fromkeys((folder, os.path.dirname(folder))) if gone else ():
+        for name in sorted(_names(near))[:_NEIGHBOURS_MAX]:
+            for hidden in (".git", ".bare", ""):
+                common = os.path.normpath(os.path.join(near, name, hidden))
+                if any(pointer in gone for pointer in _worktrees(common)):
+                    return _root_of_common(common)
+    return None
+
+
+def _worktrees(common: str) -> "list[str]":
+    """Return the `.git` files of the worktrees that a git folder has on record."""
+    records = os.path.join(common, "worktrees")
+    return [
+        _read(os.path.join(records, name, "gitdir")).strip() for name in _names(records)[:_NEIGHBOURS_MAX]
+    ]
+
+
+def _names(folder: str) -> "list[str]":
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _root_of_common(common: str) -> str:

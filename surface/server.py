@@ -14,6 +14,7 @@ from headwater.schemas.errors import HeadwaterError, InputError, StoreError
 from headwater.storage.home import replace_file
 from headwater.storage.locks import hold_lock
 from headwater.storage.run_files import SERVER_ADDRESS, SERVER_LOCK
+from headwater.surface import activity
 from headwater.surface.embedding import EmbedLoop
 from headwater.surface.llm_loop import LlmLoop
 from headwater.surface.operations import OPERATIONS, Context
@@ -114,6 +115,8 @@ def _work(context: Context, line: bytes) -> dict[str, Any]:
         raise InputError(
             "request", f"wanted one of {', '.join(OPERATIONS)}", "use the same version of headwater"
         )
+    if request["op"] not in activity.LOOKING:
+        activity.note_question(context.home)
     return operation(context, request.get("args") or {})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from headwater.schemas import control
+from headwater.schemas import clock, control
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.events import Fate
 from headwater.schemas.memory_columns import MEMORIES
@@ -16,11 +16,13 @@ from headwater.storage.llm_texts import LlmTexts
 from headwater.storage.mending import damaged
 from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import read_archive_state, read_ingest_state
-from headwater.surface import failures, processes
+from headwater.surface import failures, pause, processes
 
 if TYPE_CHECKING:
+    from headwater.query.feedback import Tally
     from headwater.query.stores import Stores
     from headwater.storage.home import Home
+    from headwater.storage.usage import Usage
 
 
 def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
@@ -32,15 +34,30 @@ def table_counts(home: Home, stores: Stores) -> dict[str, Any]:
     return {
         "events": rows.height,
         "sessions": rows.select("agent", "session_id").n_unique() if rows.height else 0,
-        "projects": rows["project"].n_unique() if rows.height else 0,
+        "projects": stores.renamed(rows)["project"].n_unique() if rows.height else 0,
         "vectors": 0 if version is None else VectorStore(home).count_items(version),
         "memories": stores.table(MEMORIES).count(),
     }
 
 
+def told_counts(stores: Stores, usage: Usage) -> dict[str, Any]:
+    """Return how much of what sessions were told was used, by kind; first what can be judged by now is."""
+    from headwater.query.feedback import Tally, judged, tallies
+
+    usage.decide(judged(stores, usage.told(undecided=True)))
+    by_kind = tallies(usage.told())
+    sums = (sum(getattr(one, name) for one in by_kind.values()) for name in ("told", "judged", "used"))
+    return _tally(Tally(*sums)) | {"by_kind": {name: _tally(one) for name, one in by_kind.items()}}
+
+
+def _tally(one: Tally) -> dict[str, Any]:
+    share = None if one.share is None else round(one.share, 4)
+    return {"told": one.told, "judged": one.judged, "used": one.used, "share": share}
+
+
 def unknown_counts(error: HeadwaterError) -> dict[str, Any]:
     """Return the counts of tables that cannot be read: each unknown, and why."""
-    names = ("events", "sessions", "projects", "vectors", "memories")
+    names = ("events", "sessions", "projects", "vectors", "memories", "told")
     return dict.fromkeys(names) | {"tables_error": str(error)}
 
 
@@ -60,6 +77,7 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
     return {
         "home": str(home.root),
         **decided(home),
+        "paused": pause_state(home),
         "running": {role: running[role] is not None for role in ("ingest", "server")},
         "pids": running,
         "wakes": state.get("wakes") or {"watch": 0, "rescan": 0},
@@ -82,9 +100,18 @@ def full_status(home: Home, tables: dict[str, Any]) -> dict[str, Any]:
         },
         "vectors": tables["vectors"],
         "memories": tables["memories"],
+        "told": tables["told"],
         "tables_error": tables.get("tables_error"),
         "embedding_version": version,
     }
+
+
+def pause_state(home: Home) -> dict[str, str | None] | None:
+    """Return until when hooks are paused (ISO 8601, None: until `resume`), None when they are not."""
+    if not pause.is_paused(home):
+        return None
+    end = pause.until(home)
+    return {"until": None if end is None else clock.iso(end)}
 
 
 def model_error(home: Home) -> str | None:

@@ -18,7 +18,7 @@ from headwater.storage.locks import hold_lock
 from headwater.storage.mending import mend
 from headwater.storage.panics import panics_as_errors
 from headwater.storage.run_files import INGEST_LOCK, SUPERVISOR_LOCK
-from headwater.surface import processes
+from headwater.surface import activity, processes
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
         home = Home.open(Path(root))
         set_up_logging(home, role)
         if role == "supervisor":
-            supervise(home, stop)
+            supervise(home, stop, idle_stop_s=home.config().server.idle_stop_h * 3600)
         else:
             threading.Thread(target=_follow_parent, args=(parent, stop), daemon=True).start()
             with panics_as_errors():
@@ -52,13 +52,17 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def supervise(home: Home, stop: threading.Event) -> None:
-    """Keep ingest and server running until told to stop, then stop them. Raises BusyError when another one does."""
+def supervise(home: Home, stop: threading.Event, *, idle_stop_s: float = 0.0) -> None:
+    """Keep ingest and server running until told to stop, then stop them. Raises BusyError when another one does.
+
+    With `idle_stop_s` also when neither a hook nor a question came for so long; 0: never.
+    """
     with hold_lock(home.run / SUPERVISOR_LOCK, "headwater"):
         children = {role: _Child(home, role) for role in CHILDREN}
         LOG.info("up, home %s", home.root)
         try:
-            while not stop.wait(_LOOK_S):
+            idle = Idle(home, idle_stop_s)
+            while not stop.wait(_LOOK_S) and not idle.is_over():
                 for child in children.values():
                     child.look()
         finally:
@@ -67,6 +71,32 @@ def supervise(home: Home, stop: threading.Event) -> None:
             for child in children.values():
                 child.end()
             LOG.info("down")
+
+
+class Idle:
+    """Tells when nobody used the stream for so long; its own start counts as use."""
+
+    def __init__(self, home: Home, limit_s: float) -> None:
+        """Begin to count; a limit of 0 has no end."""
+        self._home = home
+        self._limit_s = limit_s
+        self._start_s = self._looked_s = clock.SYSTEM.monotonic_s()
+
+    def is_over(self) -> bool:
+        """Return whether the limit has passed; looks now and then only."""
+        now_s = clock.SYSTEM.monotonic_s()
+        if not self._limit_s or now_s - self._looked_s < min(limits.IDLE_LOOK_S, self._limit_s / 2):
+            return False
+        self._looked_s = now_s
+        try:
+            idle_s = min(activity.idle_s(self._home), now_s - self._start_s)
+        except StoreError as error:
+            LOG.warning("whether anybody is here cannot be told: %s", error)
+            return False
+        if idle_s < self._limit_s:
+            return False
+        LOG.info("nobody was here for %.1f h", idle_s / 3600)
+        return True
 
 
 def set_up_logging(home: Home, role: str) -> None:

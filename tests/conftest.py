@@ -29,7 +29,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the settings of whoever runs the tests (`HEADWATER_*`) out of them."""
+    """Keep the settings of whoever runs the tests (`HEADWATER_*`), and those of that person's agents, out of them."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/dev/null/claude")
+    monkeypatch.setenv("CODEX_HOME", "/dev/null/codex")
     for name in [name for name in os.environ if name.startswith("HEADWATER_")]:
         monkeypatch.delenv(name)
 

@@ -1,16 +1,14 @@
-"""hook and install: how events get in."""
+"""hook: how events get in."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
 import click
 
-from headwater.surface.console import say
-from headwater.surface.options import HOME, open_home
+from headwater.surface.options import HOME
 
 AGENTS = click.Choice(["claude-code", "codex"])
 
@@ -26,17 +24,6 @@ def hook(ctx: click.Context, agent: str, home_path: Path | None) -> None:
     home = home_path or ctx.find_root().params.get("home_path")
     words = ["--agent", agent, *(["--home", str(home)] if home else [])]
     ctx.exit(hook_module.main(words, sys.stdin.buffer, os.environ))
-
-
-@click.command()
-@click.option("--show-command", is_flag=True, required=True, help="Print the hook's exact command line.")
-@click.option("--agent", type=AGENTS, default="claude-code", show_default=True, help="Who will call it.")
-@HOME
-def install(agent: str, home_path: Path | None, *, show_command: bool) -> None:
-    """Show how an agent's hooks call Headwater."""
-    del show_command  # the only thing to do, and required
-    home = open_home(home_path)
-    say(shlex.join(hook_command(home.root, agent)))
 
 
 def hook_command(home: Path, agent: str) -> list[str]:

@@ -46,9 +46,8 @@ def demo(*, keep: bool) -> None:
         say("3. headwater status\n")
         _show_status(home)
         _show_answers(home)
-        say("Next: headwater install --show-command   prints the command for your agent's hooks")
-        say("      headwater up                       starts the stream in your own home")
-        say("      headwater ingest PATH              brings in hook logs that you have")
+        say("Next: headwater install        connects your agent; its next session starts the stream")
+        say("      headwater ingest PATH    brings in sessions that you had before")
 
 
 @contextlib.contextmanager
@@ -117,8 +116,8 @@ def _show_status(home: Home) -> None:
 
 def _show_answers(home: Home) -> None:
     scope: dict[str, Any] = {"all_projects": True, "text": True}
-    found = client.ask(home, "search", {"query": QUERY, "top_k": 4, **scope})
-    say(f'\n4. headwater search "{QUERY}"\n')
+    found = client.ask(home, "search", {"query": QUERY, "top_k": 4, "disclosure": "index", **scope})
+    say(f'\n4. headwater search "{QUERY}" --top-k 4 --disclosure index\n')
     say(_indent(found["text"]))
     best = found["index"][0]["id"]
     around = client.ask(home, "timeline", {"ids": [best], "window": 2, **scope})

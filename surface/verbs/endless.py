@@ -34,9 +34,9 @@ def enable(home_path: Path | None, *, as_json: bool) -> None:
     """Tell agents what goes on, and consolidate the projects of the last 7 days."""
     home = open_home(home_path)
     was = effective_mode(home)
-    names = _projects(home, {"all_projects": True, "recent": True})
+    names, captured_as = _projects(home, {"all_projects": True, "recent": True})
     set_mode(home, "endless")
-    _consolidate(home, names)
+    _consolidate(home, captured_as)
     if as_json:
         show_json({"mode": "endless", "was": was, "consolidating": names})
         return
@@ -81,18 +81,19 @@ def status(project: str | None, home_path: Path | None, *, all_projects: bool, a
 def consolidate(project: str | None, home_path: Path | None, *, all_projects: bool, as_json: bool) -> None:
     """Make memories now of what is open and enough: at least 3 events of a thread."""
     home = open_home(home_path)
-    names = _projects(home, scope_args(project, all_projects=all_projects))
-    _consolidate(home, names)
+    names, captured_as = _projects(home, scope_args(project, all_projects=all_projects))
+    _consolidate(home, captured_as)
     if as_json:
         show_json({"consolidating": names})
         return
     _tell(home, names)
 
 
-def _projects(home: Home, args: dict[str, Any]) -> list[str]:
+def _projects(home: Home, args: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the projects, and the names under which they were captured."""
     with progress("reading"):
-        found: list[str] = client.ask(home, "projects", args)["projects"]
-    return found
+        found = client.ask(home, "projects", args)
+    return found["projects"], found["captured_as"]
 
 
 def _consolidate(home: Home, names: list[str]) -> None:

@@ -161,13 +161,13 @@ def _export(
 
     context = Context(home)
     scope = replace(scope_of(context, asked), since=times[0], until=times[1])
-    rows = (context.stores.events, where(scope))
+    rows, renamed = (context.stores.events, where(scope)), context.stores.renamed
     with progress("exporting") as line:
         if out is None:
             stdout: BinaryIO = sys.stdout.buffer
-            return write_events(*rows, stdout, wanted, line.update), scope.project
+            return write_events(*rows, stdout, wanted, line.update, renamed=renamed), scope.project
         with published(out, overwrite=force) as file:
-            return write_events(*rows, file, wanted, line.update), scope.project
+            return write_events(*rows, file, wanted, line.update, renamed=renamed), scope.project
 
 
 @click.command()

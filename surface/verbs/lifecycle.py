@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.schemas import limits
+from headwater.schemas import clock, limits
 from headwater.schemas.errors import DamagedError, StoreError
 from headwater.storage.active import next_step
 from headwater.surface import client, processes
@@ -24,11 +24,20 @@ PROGRAMS = ("supervisor", "ingest", "server")
 
 @click.command()
 @click.option("--foreground", is_flag=True, help="Stay here; stop with Ctrl-C.")
+@click.option("--install-service", is_flag=True, help="Let your session's systemd or launchd keep it up.")
+@click.option("--dry-run", is_flag=True, help="With --install-service: only show the file.")
 @HOME
-def up(home_path: Path | None, *, foreground: bool) -> None:
-    """Start the stream: ingest and server. Does nothing when it is up already."""
+def up(home_path: Path | None, *, foreground: bool, install_service: bool, dry_run: bool) -> None:
+    """Start the stream: ingest and server. Does nothing when it is up already.
+
+    It stops by itself when no hook and no question came for `server.idle_stop_h` hours (24); in the foreground and as a
+    service it stays.
+    """
     home = open_home(home_path)
     home.config()  # a broken setting is told here, not in a log
+    if install_service:
+        _install_service(home, dry_run=dry_run)
+        return
     if foreground:
         from headwater.surface import workers
 
@@ -47,10 +56,13 @@ def up(home_path: Path | None, *, foreground: bool) -> None:
 
 
 @click.command()
+@click.option("--remove-service", is_flag=True, help="Take back what up --install-service wrote.")
 @HOME
-def down(home_path: Path | None) -> None:
+def down(home_path: Path | None, *, remove_service: bool) -> None:
     """Stop the stream; what was read is safe."""
     home = open_home(home_path, create=False)
+    if remove_service:
+        _remove_service(home)
     with progress("stopping"):
         ended = processes.stop_all(home)
     say("headwater is down" if ended else "headwater was not up")
@@ -73,6 +85,40 @@ def status(home_path: Path | None, *, as_json: bool) -> None:
         show_json(full)
     else:
         say(status_text(full))
+
+
+def _install_service(home: Home, *, dry_run: bool) -> None:
+    from headwater.surface import service
+
+    wanted = service.service_of(home)
+    if dry_run:
+        say(f"{wanted.path}:\n{wanted.text}")
+        say("\n".join(" ".join(command) for command in wanted.begin))
+        return
+    service.write(wanted)
+    with progress("stopping"):
+        processes.stop_all(home)  # the manager starts its own
+    problem = service.run(wanted.begin)
+    if problem is None:
+        say(f"headwater is a service now: {wanted.path}")
+        return
+    ensure_up(home)
+    note(f"headwater: {wanted.path} is written, its manager cannot be asked here: {problem}")
+    say(f"headwater is up, home {home.root}; in your own session run:")
+    say("\n".join(" ".join(command) for command in wanted.begin))
+
+
+def _remove_service(home: Home) -> None:
+    from headwater.surface import service
+
+    wanted = service.service_of(home)
+    problem = service.run(wanted.end) if wanted.path.exists() else None
+    if service.remove(wanted):
+        say(f"the service is gone: {wanted.path}")
+        if problem is not None:
+            note(f"headwater: its manager cannot be asked here: {problem}")
+    else:
+        say("there was no service")
 
 
 def ensure_up(home: Home) -> bool:
@@ -138,6 +184,16 @@ def _counted(full: dict[str, Any], text: str) -> str:
     return text.format(version=full["embedding_version"] or "none yet", **full)
 
 
+def told_text(told: dict[str, Any]) -> str:
+    """Return how much of what agents were told was used, by kind: `12 items, 33% used (memory 50%, found 0%)`."""
+    if told["share"] is None:
+        return f"{told['told']:,} items; no turn of theirs is over yet"
+    kinds = ", ".join(
+        f"{name} {one['share']:.0%}" for name, one in told["by_kind"].items() if one["share"] is not None
+    )
+    return f"{told['told']:,} items, {told['share']:.0%} used ({kinds})"
+
+
 def status_text(full: dict[str, Any]) -> str:
     """Return `status` for people, at most 80 columns."""
     jobs = full["jobs"]
@@ -153,6 +209,7 @@ def status_text(full: dict[str, Any]) -> str:
             f"{jobs['pending']:,} pending, {jobs['processing']:,} processing, {jobs['failed']:,} failed",
         ),
         ("memories", _counted(full, "{memories:,}")),
+        *([("told", told_text(full["told"]))] if full["told"] and full["told"]["told"] else []),
         (
             "journal",
             f"{full['journal_lag_bytes']:,} bytes unread    wakes {wakes['watch']:,} watch, {wakes['rescan']:,} rescan",
@@ -160,6 +217,14 @@ def status_text(full: dict[str, Any]) -> str:
         ("problems", f"{full['quarantined']:,} lines quarantined, {full['hook_failures']:,} hook failures"),
     ]
     lines = [f"{name:<10}{value}" for name, value in rows]
+    if full["paused"]:
+        until = full["paused"]["until"]
+        end = (
+            f"until {clock.local(clock.parse_iso(until)):%Y-%m-%d %H:%M}"
+            if until
+            else "until you say: headwater resume"
+        )
+        lines.append(f"{'paused':<10}hooks record and tell nothing {end}")
     if full["model_error"]:
         lines.append(f"{'model':<10}cannot be used; why: headwater doctor")
     if full["archive_error"]:

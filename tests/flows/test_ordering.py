@@ -1,111 +1,27 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from project_events import AT, event, projects
+from order_stream import CONFIG, NOW, STEP, WAIT, Stream, Table, prompt
+from project_events import AT, projects
 
 from headwater.flows.moments import (
     Asked,
     ByHand,
     Change,
-    Moment,
     Ordered,
     Passed,
-    Rebuilt,
     Seen,
-    matter_of,
-    order_of,
 )
-from headwater.flows.ordering import FIRST, Build, OrderConfig, OrderLogic, OrderState
+from headwater.flows.order_state import OrderState
 from headwater.flows.project_memory import in_order
 from headwater.schemas import limits
-from headwater.schemas.events import Event, Kind
-
-CONFIG = OrderConfig(horizon_s=7200)
-WAIT = timedelta(seconds=limits.REORDER_S)
-STEP = timedelta(seconds=0.25)
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
-
-
-class Table:
-    """A builder over a plain list of events: what the events table would hold."""
-
-    def __init__(self) -> None:
-        self.events: dict[str, Event] = {}
-        self.begun: dict[str, Build] = {}
-        self.slow = False
-        self.built = 0
-
-    def count_events(self, _project: str) -> int:
-        """Return how many it holds."""
-        return len(self.events)
-
-    def start(self, project: str) -> None:
-        """Build from what is there now."""
-        self.begun[project] = self.build(project)
-
-    def take(self, project: str) -> Build | None:
-        """Return the build unless it is slow."""
-        return None if self.slow else self.begun.pop(project, None)
-
-    def build(self, _project: str) -> Build:
-        """Return what the events are now."""
-        self.built += 1
-        events = in_order(self.events.values())
-        last = order_of(events[-1]) if events else FIRST
-        rebuilt = Rebuilt({"events": {"ids": [one.id for one in events]}})
-        return Build(rebuilt, last, last[0], {one.id: hash(matter_of(one)) for one in events})
-
-
-class Stream:
-    """An order with its table and clock; `heard` is what the steps behind it know, in their order."""
-
-    def __init__(self, table: Table | None = None, config: OrderConfig = CONFIG) -> None:
-        self.table = table or Table()
-        self.now = NOW
-        self.logic = OrderLogic("/p", config, self.table, OrderState())
-        self.heard: list[str] = []
-        self.moments: list[Moment] = []
-
-    def tell(self, *events: Event, change: Change = Change.NEW) -> None:
-        """Write events to the table and tell the order of them."""
-        self.table.events |= {one.id: one for one in events}
-        self.logic.take([Seen(one, change) for one in events], self.now)
-
-    def hear(self, moments: list[Moment]) -> None:
-        """Do what the steps behind do."""
-        self.moments += moments
-        for moment in moments:
-            if isinstance(moment, Ordered):
-                self.heard.append(moment.event.id)
-            elif isinstance(moment, Rebuilt):
-                self.heard = list(moment.states["events"]["ids"])
-
-    def wait(self, time: timedelta) -> None:
-        """Let time pass, waking the order whenever it wants."""
-        end = self.now + time
-        while (due := self.logic.notify_at()) is not None and due <= end:
-            self.now = max(self.now + timedelta(milliseconds=1), due)
-            self.hear(self.logic.on_time(self.now))
-            if self.logic.is_over(self.now):
-                break
-        self.now = max(self.now, end)
-
-    def restart(self) -> None:
-        """Go on from a snapshot."""
-        data = json.loads(json.dumps(self.logic.snapshot()))
-        self.logic = OrderLogic("/p", CONFIG, self.table, OrderState.from_plain(data, self.now))
-
-
-def prompt(id_: str, at_s: float) -> Event:
-    """Return a prompt so many seconds after the start."""
-    return event(id_, Kind.PROMPT, id_, at_s=at_s, turn=id_)
+from headwater.schemas.events import Event
 
 
 def test_events_within_the_reorder_time_come_in_order() -> None:
@@ -234,7 +150,7 @@ def test_a_table_that_differs_after_a_crash_is_noticed() -> None:
 
 
 def test_time_is_handed_on_while_it_can_make_something_and_then_the_state_goes() -> None:
-    """Every TIMER_S up to the horizon; after PROJECT_FORGET_S without an event the state may go."""
+    """Every TIMER_S up to the horizon and never behind it; after PROJECT_FORGET_S without an event the state may go."""
     stream = Stream()
     stream.now = AT + timedelta(seconds=1)
     stream.tell(prompt("a", 0))
@@ -242,10 +158,10 @@ def test_time_is_handed_on_while_it_can_make_something_and_then_the_state_goes()
     passed = [m.at for m in stream.moments if isinstance(m, Passed)]
     gaps = {(b - a).total_seconds() for a, b in pairwise(passed)}
     assert gaps == {limits.TIMER_S}
-    assert passed[-1] >= AT + timedelta(seconds=CONFIG.horizon_s)
+    assert passed[-1] == AT + timedelta(seconds=CONFIG.horizon_s)
     assert not stream.logic.is_over(stream.now)
     stream.wait(timedelta(seconds=limits.PROJECT_FORGET_S))
-    assert len([m for m in stream.moments if isinstance(m, Passed)]) == len(passed) + 1
+    assert [m.at for m in stream.moments if isinstance(m, Passed)] == passed
     assert stream.logic.is_over(stream.now)
 
 
@@ -259,6 +175,17 @@ def test_a_history_is_derived_as_a_whole(history: int) -> None:
     assert stream.logic.is_dirty
     stream.wait(timedelta(seconds=limits.REBUILD_QUIET_S + 1))
     assert (len(stream.heard), stream.table.built) == (history, 1)
+
+
+def test_what_changed_while_it_waits_may_not_go_before_what_was_handed_on() -> None:
+    """A merged event that is now earlier than the last one handed on is late, though it waited."""
+    stream = Stream()
+    stream.tell(prompt("a", 10))
+    stream.wait(WAIT)
+    stream.tell(prompt("b", 11))
+    stream.tell(prompt("b", 5), change=Change.CHANGED)
+    stream.wait(timedelta(seconds=limits.REBUILD_QUIET_S + 3))
+    assert (stream.heard, stream.table.built) == (["b", "a"], 1)
 
 
 def test_a_request_to_consolidate_has_its_place_in_the_order() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from memory_rows import MemoryRows
 
 from headwater.query.details import get_details
 from headwater.schemas import limits
@@ -70,3 +71,30 @@ def test_nothing_asked_or_nothing_there(world: Any) -> None:
     assert get_details(world.stores, ["evt_a"], ONE).unknown == ("evt_a",)
     with pytest.raises(InputError):
         get_details(world.stores, [str(n) for n in range(limits.DETAILS_MAX + 1)], ONE)
+
+
+def test_related_are_the_nearest_of_the_thread(turn: Any, rows: MemoryRows) -> None:
+    """RELATED others of the same thread, nearest in time first, but for parent and children, across sessions."""
+    turn.add(*(turn.event(f"n{n}", "again", 10 * n, session_id=f"s{n}") for n in range(1, 8)))
+    turn.add(turn.event("z", "another thread", 5))
+    thread = [
+        ("evt_p", 0),
+        ("evt_t1", 1),
+        ("evt_t2", 2),
+        ("evt_r", 3),
+        *((f"evt_n{n}", 10 * n) for n in range(1, 8)),
+    ]
+    for event_id, minute in thread:
+        rows.threaded(event_id, "thr_a", minute)
+    rows.threaded("evt_z", "thr_b", 5)
+    rows.threaded("evt_x", "thr_a", 1, project="/p/two")
+    prompt, other = get_details(turn.stores, ["evt_p", "evt_n4"], ONE).items
+    assert len(prompt.relations.related_ids) == limits.RELATED
+    assert prompt.relations.related_ids == ("evt_n1", "evt_n2", "evt_n3", "evt_n4", "evt_n5")
+    assert other.relations.related_ids == (
+        "evt_n5",
+        "evt_n3",
+        "evt_n6",
+        "evt_n2",
+        "evt_n7",
+    )  # equally near: newer

@@ -6,7 +6,7 @@ import pytest
 from memory_rows import PROJECT, MemoryRows, minutes
 
 from headwater.query.memories import ConsolidatedStore
-from headwater.query.project_cache import ProjectCache, share_named, terms_of
+from headwater.query.project_cache import ProjectCache, asked_terms, share_named, terms_of
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
 from headwater.schemas.config import Config
@@ -113,3 +113,16 @@ def test_share_of_a_prompt() -> None:
     assert share_named(many, frozenset("abc")) == 3 / limits.INJECT_TERMS
     assert share_named(many, many) == 1.0
     assert share_named(frozenset(), many) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "about"),
+    [
+        ("continue with the webhook retries", {"webhook", "retry"}),
+        ("remind me what we decided about retries", {"retry"}),
+        ("resume, pick it up where we left off", set()),
+    ],
+)
+def test_what_is_wanted_is_not_what_it_is_about(prompt: str, about: set[str]) -> None:
+    """Words of asking are no terms of a prompt: no memory has to name them."""
+    assert asked_terms(prompt) == about

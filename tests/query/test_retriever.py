@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from headwater.query import format as fmt
-from headwater.query.retriever import ProgressiveRetriever
+from headwater.query.formatter import ContextFormatter
+from headwater.query.retriever import ProgressiveRetriever, SmartSearchOptions
 from headwater.schemas.answers import Scope
 from headwater.schemas.config import Config
 from headwater.schemas.events import Kind
 
 ONE = Scope("/p/one")
+INDEX = SmartSearchOptions(disclosure="index")
 
 
 @pytest.fixture
@@ -43,13 +45,14 @@ def test_three_layers(retriever: ProgressiveRetriever) -> None:
     assert detail.relations.child_ids == ("evt_t", "evt_r")
 
 
-def test_smart_search_stops_at_the_index(retriever: ProgressiveRetriever) -> None:
+def test_smart_search_of_the_index_alone(retriever: ProgressiveRetriever) -> None:
     """The answer has layer 1, its size, and says that nothing was expanded."""
-    answer = retriever.smart_search("search", ONE, 1)
+    answer = retriever.smart_search("search", ONE, 1, SmartSearchOptions(disclosure="index"))
     assert len(answer.index) == 1
     assert (answer.timeline, answer.details) == (None, None)
     assert answer.meta.total_matches == 2
     assert (answer.meta.expanded_count, answer.meta.expansion_reason) == (0, None)
+    assert answer.meta.hint == 'Use "show ID" to see details'
     assert 10 < answer.meta.estimated_tokens < 100
 
 
@@ -61,13 +64,14 @@ def test_configured_number_of_rows(world: Any) -> None:
 
 def test_json_has_exactly_the_published_keys(retriever: ProgressiveRetriever) -> None:
     """Every layer is JSON with the published keys, times in UTC, null where nothing was expanded."""
-    answer = fmt.answer_json(retriever.smart_search("search", ONE))
+    answer = fmt.answer_json(retriever.smart_search("search", ONE, options=INDEX))
     assert json.loads(json.dumps(answer)) == answer
     assert list(answer) == ["index", "timeline", "details", "meta"]
     assert (answer["timeline"], answer["details"]) == (None, None)
     index = ["id", "summary", "score", "kind", "at", "session_id", "project", "folded", "superseded_by"]
     assert list(answer["index"][0]) == index
-    assert list(answer["meta"]) == ["total_matches", "expanded_count", "estimated_tokens", "expansion_reason"]
+    meta = ["total_matches", "expanded_count", "estimated_tokens", "expansion_reason"]
+    assert list(answer["meta"]) == [*meta, "suggested", "hint", "left_out", "left_out_more"]
     (row, *_) = (fmt.timeline_json(item) for item in retriever.get_timeline(["evt_p"], ONE).items)
     assert list(row) == ["id", "at", "kind", "preview", "is_target", "session_id"]
     assert row["at"] == "2026-01-05T09:00:00.000000Z"
@@ -84,10 +88,13 @@ def test_json_has_exactly_the_published_keys(retriever: ProgressiveRetriever) ->
 
 def test_text_fits_80_columns(retriever: ProgressiveRetriever) -> None:
     """What a person sees fits a terminal, wide characters counted double, weak rows marked."""
-    answer = retriever.smart_search("검색 search fail", ONE)
-    text = fmt.answer_text(answer, min_score=1.0)
+    answer = retriever.smart_search("검색 search fail", ONE, options=SmartSearchOptions(min_score=1.0))
+    text = ContextFormatter().answer(answer)
     assert "weak" in text
-    assert "weak" not in fmt.answer_text(answer)
+    sure = SmartSearchOptions(min_score=0.0)
+    assert "weak" not in ContextFormatter().answer(
+        retriever.smart_search("검색 search fail", ONE, options=sure)
+    )
     assert "evt_p" in text
     timeline = fmt.timeline_text(retriever.get_timeline(["evt_r"], ONE).items)
     assert "> " in timeline
@@ -113,7 +120,7 @@ def test_text_of_details_and_of_nothing(retriever: ProgressiveRetriever) -> None
         "tools: Bash",
     ):
         assert part in text
-    assert fmt.answer_text(retriever.smart_search("zebra", ONE)) == "Nothing found."
+    assert ContextFormatter().answer(retriever.smart_search("zebra", ONE)) == "Nothing found."
 
 
 @pytest.mark.parametrize("text", ["한" * 200, "a" * 200, "e\u0301" * 100, "", "word " * 50])

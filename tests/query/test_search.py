@@ -250,7 +250,7 @@ def test_places_follow_the_table(world: Any) -> None:
     """New and late events find their place, deleted ones leave it; no more than POSITIONS_KEPT projects are kept."""
 
     def places() -> dict[str, float]:
-        return dict(positions(world.stores, "/p/one").select("id", "place").iter_rows())
+        return dict(positions(world.stores, ONE).select("id", "place").iter_rows())
 
     world.add(
         world.event("a", "x", 1),
@@ -265,5 +265,5 @@ def test_places_follow_the_table(world: Any) -> None:
     world.events.delete("id = 'evt_late'")
     assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_b": 1.0, "evt_c": 2.0}
     for n in range(limits.POSITIONS_KEPT + 2):
-        positions(world.stores, f"/p/{n}")
+        positions(world.stores, Scope(f"/p/{n}"))
     assert len(world.stores.positions) == limits.POSITIONS_KEPT

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.query.summary import preview, query_terms, summary
+from headwater.query.summary import first_sentence, preview, query_terms, summary
 from headwater.schemas import limits
 
 LONG = "It began well. " + "Nothing of note happened here. " * 20
@@ -35,6 +35,31 @@ def test_summary_says_what_matched(content: str, query: str, wanted: str) -> Non
     assert summary(content, query) == wanted
 
 
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("Edit src/core/event-store.ts first. Then run it.", "Edit src/core/event-store.ts first."),
+        ("Upgrade to v1.2 of a.b now. Then stop.", "Upgrade to v1.2 of a.b now."),
+        ("Use a retry, e.g. five times. Then stop.", "Use a retry, e.g. five times."),
+        ('He said "stop." Then left.', 'He said "stop."'),
+        ("재시도를 다섯 번으로 늘렸다. 그리고 끝.", "재시도를 다섯 번으로 늘렸다."),
+        ("「期限が短い。」と言った。終わり。", "「期限が短い。」"),
+        ("缓存过期太早。结束。", "缓存过期太早。"),
+        ("本当に？！はい。", "本当に？！"),
+        ("No stop at all", "No stop at all"),
+        ("x" * 150, "x" * 99 + "…"),
+        ("```python\nx = 1.\n```\nis wrong. So.", "[python code] is wrong."),
+        ("```\nx\n```", "[code]"),
+        ("", "[tool Bash]"),
+        (" \n", "[tool Bash]"),
+    ],
+)
+def test_first_sentence(content: str, wanted: str) -> None:
+    """The first sentence of each language, whole: no stop inside a name or a number ends it, and it is never empty."""
+    assert first_sentence(content, label="[tool Bash]") == wanted
+    assert len(wanted) <= limits.SUMMARY_CHARS
+
+
 def test_long_sentence_is_shown_around_its_match() -> None:
     """A sentence longer than the line is cut on both sides of what matched."""
     text = "word " * 60 + "needle " + "word " * 60
@@ -52,6 +77,24 @@ def test_whole_sentences_when_they_fit() -> None:
         == "A first sentence that is quite long already."
     )
     assert summary("Oh. " + "word " * 50).endswith("word…")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "others"),
+    [
+        (
+            "The refund test fails since the clock is mocked twice in v1.2 of event-store.ts. " * 2,
+            "word " * 50,
+        ),
+        ("재시도를 다섯 번으로 늘리고 대기 시간을 두 배로 했다. " * 6, "단어 " * 50),
+        ("再試行を五回に増やして待ち時間を二倍にした。" * 7, "言葉" * 90),
+        ("重试次数增加到五次，等待时间加倍。" * 9, "词语" * 90),
+    ],
+)
+def test_preview_ends_with_a_sentence(sentence: str, others: str) -> None:
+    """A preview ends with a whole sentence of each language when that fills most of it."""
+    assert preview(sentence.strip() + " " + others) == sentence.strip()
+    assert preview("Oh. " + others * 2).endswith("…")
 
 
 def test_empty_text_has_its_label() -> None:
@@ -79,6 +122,7 @@ def test_any_text_gives_one_line(content: str, query: str) -> None:
     for line, most in (
         (summary(content, query), limits.SUMMARY_CHARS),
         (preview(content), limits.PREVIEW_CHARS),
+        (first_sentence(content, label="[empty]"), limits.SUMMARY_CHARS),
     ):
         assert 0 < len(line) <= most
         assert len(line.splitlines()) == 1

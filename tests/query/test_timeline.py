@@ -1,14 +1,23 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwater.query.timeline import timeline
+from headwater.query.stores import Stores
+from headwater.query.timeline import timeline, timeline_between
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
+from headwater.schemas.columns import EVENTS, events_to_arrow
+from headwater.schemas.control import DecisionKind
 from headwater.schemas.errors import InputError
 from headwater.schemas.events import Kind
+from headwater.storage.control import ControlJournal
+from headwater.storage.day_files import Export, days_to_write, folder_of, write_day
+from headwater.storage.home import Home
+from headwater.storage.tables import LanceStore
 
 ONE = Scope("/p/one")
 
@@ -105,3 +114,45 @@ def test_bounds(filled: Any) -> None:
             timeline(filled.stores, ["evt_a"], ONE, window)
     with pytest.raises(InputError):
         timeline(filled.stores, [str(n) for n in range(limits.DETAILS_MAX + 1)], ONE)
+
+
+def test_a_stretch_of_time_has_its_events_in_order(filled: Any) -> None:
+    """Without ids: what happened in the time, across sessions, `since` inclusive and `until` exclusive."""
+    inside = Scope("/p/one", since=filled.event("", minute=1).at, until=filled.event("", minute=3).at)
+    assert shape(timeline_between(filled.stores, inside)) == "bycz"
+    found = timeline_between(filled.stores, inside, 3, targets=["evt_y"])
+    assert (shape(found), found.more) == ("bYc", 1)
+    for limit in (0, limits.TIMELINE_ROWS_MAX + 1):
+        with pytest.raises(InputError):
+            timeline_between(filled.stores, inside, limit)
+
+
+def test_a_stretch_of_time_reads_the_archive_as_well(world: Any, tmp_path: Path) -> None:
+    """Events that only the archive's days have are there, those that both have once, forgotten ones not at all."""
+    home = Home.open(tmp_path / "home")
+    table = LanceStore(home.lance).open(EVENTS)
+    days = [
+        world.event("a", "one", 0),
+        world.event("b", "two", 1, files=["src/a.py"]),
+        world.event("c", "three", 2, project="/p/two"),
+        world.event("d", "four", 3),
+    ]
+    table.add(events_to_arrow(days))
+    export = Export(EVENTS, "at", ("agent", "session_id", "seq"), ("parts", "content_hash"))
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    for day in days_to_write(table, export, folder_of(home, export), now):
+        write_day(table, export, folder_of(home, export), day)
+    table.delete("id IN ('evt_b', 'evt_d')")
+    table.add(events_to_arrow([world.event("e", "five", 24 * 60)]))
+    stores = Stores.open(home)
+    assert shape(timeline_between(stores, ONE)) == "abde"
+    ControlJournal(home).append(DecisionKind.FORGET, {"ids": ["evt_d"]})
+    found = timeline_between(stores, ONE)
+    assert shape(found) == "abe"
+    assert [item.preview for item in found.items] == ["one", "two", "five"]
+    assert shape(timeline_between(stores, Scope("/p/one", file="src/a.py"))) == "b"
+    assert shape(timeline_between(stores, Scope(None, kinds=("prompt",), until=days[3].at))) == "abc"
+    assert shape(timeline_between(stores, Scope("/p/one", session_id="s2"))) == ""
+    assert shape(timeline_between(stores, Scope("/p/one", moved=("/p/two",)))) == "abce"
+    (folder_of(home, export) / "date=2026-01-05" / "part-0.parquet").write_bytes(b"no parquet")
+    assert shape(timeline_between(stores, ONE)) == "ae"

@@ -90,7 +90,10 @@ CASES: dict[str, tuple[str, list[str]]] = {
     ),
     "A15": (
         "what was injected is captured again",
-        ["surface/test_cleaning.py::test_our_injected_text_is_never_captured"],
+        [
+            "surface/test_cleaning.py::test_our_injected_text_is_never_captured",
+            "surface/test_replay.py::test_claude_code_from_its_settings_to_memory",
+        ],
     ),
     "A16": (
         "a compaction's summary is taken for the person's words",
@@ -101,11 +104,19 @@ CASES: dict[str, tuple[str, list[str]]] = {
     ),
     "A18": (
         "two installs deliver each event twice",
-        [f"{_INPUT}test_duplicate_delivery_with_and_without_ids"],
+        [
+            f"{_INPUT}test_duplicate_delivery_with_and_without_ids",
+            "surface/test_plugin.py::test_plugin_and_settings_at_once_store_each_event_once",
+            "surface/test_connection.py::test_what_goes_wrong_with_settings_is_told",
+        ],
     ),
     "A19": (
         "blanks and backslashes in paths split a command, or make a project two",
-        [f"{_HOOK}test_odd_home_names", "flows/test_tool_text.py::test_paths_are_relative_to_the_project"],
+        [
+            f"{_HOOK}test_odd_home_names",
+            "surface/test_install.py::test_the_written_line_runs_as_a_shell_runs_it",
+            "flows/test_tool_text.py::test_paths_are_relative_to_the_project",
+        ],
     ),
     "B1": (
         "a resumed session becomes another, or an empty one",
@@ -204,6 +215,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         [
             f"{_CONCURRENCY}test_20_start_stop_kill_cycles_leave_no_process_lock_or_socket",
             f"{_RESOURCES}test_a_second_up",
+            "surface/test_server_life.py::test_sessions_that_begin_at_once_start_one_stream",
         ],
     ),
     "D12": (

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schemas.continuity import Context
+from headwater.schemas.continuity import NEVER, Context
 from headwater.schemas.events import Kind
 from headwater.schemas.features import Features
-from headwater.schemas.relevance import recency_at, relevance
+from headwater.schemas.relevance import RelevanceConfig, Scorer, groups_of, recency_at, relevance
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+Three = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 names = st.lists(st.sampled_from("abcdefgh"), max_size=6).map(tuple)
 
 
@@ -67,3 +68,24 @@ def test_a_score_is_a_share(  # noqa: PLR0917 - hypothesis hands them over by po
         kind, Features(topics, files), AT, Context(known, there), now=AT + timedelta(seconds=age_s)
     )
     assert 0.0 <= found.score <= 1.0
+
+
+@given(
+    own=st.tuples(names, names, names),
+    there=st.tuples(names, names, names),
+    age_s=st.floats(-1e4, 1e7),
+    kind=st.sampled_from(Kind),
+    weights=st.tuples(*[st.sampled_from([0.0, 0.2, 1.0])] * 3),
+)
+def test_the_score_alone_is_the_same_number(
+    own: Three,
+    there: Three,
+    age_s: float,
+    kind: Kind,
+    weights: tuple[float, float, float],
+) -> None:
+    """What orders a working set is, bit for bit, what its rows say."""
+    scorer = Scorer(Context(*there, AT), AT, RelevanceConfig(*weights))
+    groups = groups_of(Features(*own))
+    for at in (AT - timedelta(seconds=age_s), NEVER):
+        assert scorer.score(kind, groups, at) == scorer.of(kind, groups, at).score

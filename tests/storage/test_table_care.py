@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.schemas import limits
-from headwater.schemas.columns import events_to_arrow, vectors_def
+from headwater.schemas.columns import EVENTS, events_to_arrow, vectors_def
+from headwater.schemas.events import ToolCall
 from headwater.storage import table_maintenance
 from headwater.storage.tables import LanceStore
 
@@ -109,6 +111,46 @@ class TestMaintenance:
         assert any(merged)
         assert events._require().index_stats(table_maintenance.text_index("content")).num_indices < 4
         assert len(ids(events, "same", "content")) == 6
+
+    @pytest.mark.parametrize(
+        ("fragments", "groups"),
+        [
+            ([], []),
+            ([(1, 10, 0)], []),  # alone, and nothing deleted
+            ([(1, 10, 0), (2, 20, 0)], [[1, 2]]),
+            ([(1, 10, 0), (2, 100, 0), (3, 20, 0), (4, 5, 0)], [[3, 4]]),  # a large one parts its neighbours
+            ([(1, 60, 0), (2, 60, 0), (3, 60, 0), (4, 60, 0)], [[1, 2], [3, 4]]),  # never twice a hundred
+            ([(1, 99, 0), (2, 99, 0), (3, 99, 0)], [[1, 2]]),
+            ([(1, 120, 12), (2, 120, 13)], [[2]]),  # over a tenth deleted
+            ([(1, 50, 6)], [[1]]),
+        ],
+    )
+    def test_neighbours_become_one_fragment_each_of_a_bounded_size(
+        self, fragments: list[tuple[int, int, int]], groups: list[list[int]]
+    ) -> None:
+        """Fragments (id, rows, deleted) below a hundred live rows are joined with their neighbours."""
+        assert limits.DELETED_SHARE_MAX == 0.1
+        assert table_maintenance.joined(fragments, 100) == groups
+
+    def test_structs_without_a_value_are_compacted_however_many(
+        self, store: LanceStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Events without a tool among those with one: no batch of them may lie across two files."""
+        monkeypatch.setattr(limits, "COMPACT_ROWS", 2000)
+        table = store.open(EVENTS)
+        for start in range(0, 4500, 900):
+            told = [event(n, f"words {n}") for n in range(start, start + 900)]
+            table.add(
+                events_to_arrow(
+                    [
+                        replace(one, tool=ToolCall("Bash", one.id)) if n % 3 else one
+                        for n, one in enumerate(told)
+                    ]
+                )
+            )
+        before = table.scan(["id", "tool"]).sort("id")
+        assert table.maintain(NOW, force=True).compacted
+        assert table.scan(["id", "tool"]).sort("id").equals(before)
 
     def test_many_commits_are_compacted_and_old_versions_removed_in_time(
         self, events: LanceTable, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from lance_rows import NOW
 
 from headwater.schemas import limits
-from headwater.storage.usage import Access, Injection, Usage
+from headwater.storage.usage import Access, Injection, ToldItem, Usage
 
 
 @pytest.fixture
@@ -80,3 +81,33 @@ def test_old_sessions_are_forgotten(usage: Usage) -> None:
     assert usage.injections("s1") == ()
     assert usage.fresh_start("s1") is None
     assert len(usage.injections("s2")) == 1
+
+
+def told(item: str, **more: object) -> ToldItem:
+    """Return a thing that a session was told."""
+    return replace(ToldItem("codex:s1", "a", item, "/p", NOW, is_start=False, score=0.5), **more)  # type: ignore[arg-type]
+
+
+def test_what_was_told_waits_for_its_outcome_and_keeps_it(usage: Usage) -> None:
+    """Each thing is kept once, and outlives an emptied context; an outcome is not lost when it is told again."""
+    assert usage.told() == []
+    items = [told("found:e1"), told("memory:m1", score=None)]
+    for _ in range(2):
+        usage.record_injection("codex:s1", Injection("a", NOW, 10, ("found:e1", "memory:m1")), items)
+    assert usage.told(undecided=True) == items
+    done = told("found:e1", turn="evt_a", used=False, terms=1, files=0)
+    usage.decide([done])
+    usage.decide([done])
+    usage.record_injection("codex:s1", Injection("a", NOW, 10, ("found:e1",)), items[:1])
+    usage.start_afresh("codex:s1", NOW)
+    assert usage.told() == [done, items[1]]
+    assert usage.told(undecided=True) == items[1:]
+
+
+def test_what_was_told_a_year_ago_is_forgotten(usage: Usage) -> None:
+    """What is older than TOLD_KEEP_S goes when something new is told."""
+    late = NOW + timedelta(seconds=limits.TOLD_KEEP_S + 1)
+    usage.record_injection("codex:s1", Injection("a", NOW, 10, ("found:e1",)), [told("found:e1")])
+    new = told("found:e2", ask="b", at=late)
+    usage.record_injection("codex:s1", Injection("b", late, 10, ("found:e2",)), [new])
+    assert usage.told() == [new]

@@ -11,6 +11,7 @@ from headwater.schemas.events import Kind
 from headwater.schemas.ids import content_hash
 from headwater.schemas.memory_columns import (
     CONTINUITY_LOG,
+    EVENT_THREADS,
     MEMORIES,
     MEMORY_TABLES,
     REVERSALS,
@@ -152,6 +153,11 @@ class MemoryRows:
             "ended_by": "session_end",
         }
         self._put(SESSIONS, row | more)
+
+    def threaded(self, event_id: str, thread_id: str, minute: float = 0.0, **more: Any) -> None:
+        """Say that an event, so many minutes after the start, belongs to a thread."""
+        row = {"event_id": event_id, "project": PROJECT, "thread_id": thread_id, "at": minutes(minute)}
+        self._put(EVENT_THREADS, row | more)
 
     def _put(self, definition: TableDef, row: dict[str, Any]) -> None:
         self._tables[definition.name].upsert(pa.Table.from_pylist([row], schema=definition.arrow()))

@@ -65,3 +65,21 @@ def past(made: Home) -> Past:
     told.rows.session("old", "Asked: retry.\nFound: it works.", 2)
     told.rows.turn("a", 0.8, 1)
     return told
+
+
+@pytest.fixture
+def user(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of somebody whose name has spaces, quotes and letters of elsewhere; headwater lies below it."""
+    folder = home.parent / 'Jürgen "J" O\'Neil 한글'
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("HEADWATER_HOME", str(folder / "head water"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def opened(user: Path) -> Home:
+    """The user's home of headwater."""
+    return Home.open(user / "head water")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from platformdirs import user_data_dir
 
 from headwater.storage.home import Home
-from headwater.surface import hook
+from headwater.surface import capture, hook
 
 
 def test_parallel_appends_never_mix_lines(tmp_path: Path) -> None:
@@ -204,3 +207,58 @@ def test_values_that_json_does_not_know_are_refused() -> None:
 def test_failures_of_an_unknown_home() -> None:
     """Nothing was counted where nothing is."""
     assert hook.read_failures("/nonexistent") == 0
+
+
+def record(home: Path, cwd: Path | str, agent: str = "codex", session: str = "s1") -> dict[str, Any]:
+    """Record a prompt from a folder and return its envelope."""
+    payload = {
+        "session_id": session,
+        "cwd": str(cwd),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "go on",
+    }
+    envelope = capture.record(str(home), agent, io.BytesIO(json.dumps(payload).encode()), {}, time.time_ns())
+    assert envelope is not None
+    return envelope
+
+
+def test_session_that_changes_folder_keeps_its_project(tmp_path: Path) -> None:
+    """An agent that goes elsewhere, or deletes the folder it is in, goes on with what it began."""
+    home, first, second = tmp_path / "h", tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    began = record(home, first)["project"]
+    assert began == str(first.resolve())
+    there = record(home, second)
+    assert (there["project_dir"], there["project"]) == (str(second), began)
+    first.rmdir()
+    assert record(home, first / "gone")["project"] == began
+    assert record(home, second, session="s2")["project"] == str(second.resolve())
+
+
+def test_sessions_without_a_name_or_a_folder_take_what_each_event_tells(tmp_path: Path) -> None:
+    """Events without a session share a file, not a project; a start without a folder decides nothing."""
+    home = tmp_path / "h"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        assert record(home, tmp_path / name, session="")["project"] == str((tmp_path / name).resolve())
+    assert record(home, "", session="s3")["project"] == ""
+    assert record(home, tmp_path / "a", session="s3")["project"] == str((tmp_path / "a").resolve())
+
+
+def test_project_of_a_journal_file_is_told_only_by_its_first_line(tmp_path: Path) -> None:
+    """A pipe, a link, a torn line and an odd path tell none: the folder is looked at then."""
+    path = tmp_path / "j.jsonl"
+    assert capture.began_in(str(path)) == ""
+    path.write_bytes(b'{"v":1,"project_dir":"/p/sub","project":"/p/\xed\x95\x9c","payload":{}}\n')
+    assert capture.began_in(str(path)) == "/p/한"
+    for head in (b'{"v":1,"project":"/p', b'{"v":1,"project":"/a\\"b","payload":{}}\n', b"\n"):
+        path.write_bytes(head)
+        assert capture.began_in(str(path)) == ""
+    path.unlink()
+    os.mkfifo(path)
+    assert capture.began_in(str(path)) == ""
+    path.unlink()
+    path.symlink_to(tmp_path / "other")
+    (tmp_path / "other").write_bytes(b'{"project":"/p"}\n')
+    assert capture.began_in(str(path)) == ""

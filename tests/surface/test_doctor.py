@@ -31,7 +31,8 @@ from headwater.storage.outbox import VectorOutbox
 from headwater.storage.run_files import ARCHIVE_LOCK, INGEST_LOCK, SERVER_LOCK, SUPERVISOR_LOCK
 from headwater.storage.vectors import VectorStore
 from headwater.surface import doctor, failures
-from headwater.surface.doctor import Check, examine, to_json, to_text
+from headwater.surface.doctor import examine, to_json, to_text
+from headwater.surface.findings import Check
 from headwater.surface.status import archive_error
 from headwater.surface.verbs import capture
 
@@ -64,10 +65,10 @@ def test_a_sound_home_is_told_sound(stage: Stage) -> None:
     """Without a stream everything is well but that nothing runs; every name is there."""
     found = examine(stage.home)
     assert [check for check in found if check.level == "bad"] == []
-    assert {check.name for check in found if check.level == "warn"} - {"torch"} == {"processes"}
+    assert {check.name for check in found if check.level == "warn"} - {"torch"} == {"processes", "install"}
     wanted = {
         *("home", "permissions", "disk", "processes", "lag", "hook", "quarantine", "databases", "tables"),
-        *("damaged", "vectors", "model", "versions", "torch", "interpreter"),
+        *("damaged", "vectors", "model", "versions", "torch", "interpreter", "install"),
     }
     assert wanted <= {check.name for check in found}
     assert all(check.fix for check in found if check.level != "ok")

@@ -109,7 +109,7 @@ def test_verbs_work_without_a_running_stream(program: Program, tmp_path: Path) -
     assert (first["lines"], first["events"], first["embedded"]) == (1, 1, 1)
     second = program.json("ingest", str(log))
     assert (second["lines"], second["events"], second["duplicates"]) == (1, 0, 1)
-    found = program.json("search", "solitary")
+    found = program.json("search", "solitary", "--disclosure", "index")
     assert found["index"][0]["kind"] == "prompt"
     assert found["timeline"] is None
     assert found["details"] is None

@@ -188,8 +188,8 @@ def test_projects_of_long_ago_are_not_backfilled(kept: Home, monkeypatch: pytest
     """Only projects with an event within BACKFILL_S are consolidated when the mode is enabled."""
     late = minutes(1) + timedelta(seconds=limits.BACKFILL_S + 1)
     monkeypatch.setattr(clock, "SYSTEM", clock.FakeClock(late))
-    assert ask(kept, "projects", project=None, all_projects=True, recent=True) == {"projects": []}
-    assert ask(kept, "projects", project=None, all_projects=True) == {"projects": [PROJECT]}
+    assert ask(kept, "projects", project=None, all_projects=True, recent=True)["projects"] == []
+    assert ask(kept, "projects", project=None, all_projects=True)["projects"] == [PROJECT]
 
 
 def test_consolidate_does_not_guess(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -106,3 +107,37 @@ def test_links_are_resolved(root: Path) -> None:
 def test_odd_paths_never_raise(path: str, expected: str) -> None:
     """Paths of other machines and broken ones are normalised as far as they go."""
     assert resolve_project(path) == expected
+
+
+def test_deleted_worktree_belongs_to_the_repository_that_has_it_on_record(root: Path) -> None:
+    """A worktree that was deleted is the repository's until git prunes it; then nothing tells any more whose it was."""
+    tree = root.parent / "trees" / "one"
+    git("worktree", "add", "-q", str(tree), cwd=root)
+    shutil.rmtree(tree)
+    for folder in (tree, tree / "src" / "deep"):
+        assert resolve_project(str(folder)) == str(root)
+    assert resolve_project(str(root.parent / "trees" / "two")) == str(root.parent / "trees" / "two")
+
+    git("worktree", "prune", cwd=root)
+    assert resolve_project(str(tree)) == str(tree)
+
+
+def test_worktree_inside_its_repository_belongs_to_it_also_when_removed(root: Path) -> None:
+    """Agents make worktrees below the repository; what is left of their paths is still inside it."""
+    tree = root / ".claude" / "worktrees" / "fix"
+    git("worktree", "add", "-q", str(tree), cwd=root)
+    assert resolve_project(str(tree)) == str(root)
+    git("worktree", "remove", str(tree), cwd=root)
+    assert resolve_project(str(tree)) == str(root)
+
+
+def test_renamed_repository_is_a_new_project_and_its_worktrees_keep_the_old_name(root: Path) -> None:
+    """A `.git` file names its repository by path, so that one decision about the old name moves all that had it."""
+    tree = root.parent / "tree"
+    git("worktree", "add", "-q", str(tree), cwd=root)
+    renamed = root.rename(root.parent / "renamed")
+
+    assert resolve_project(str(renamed / "src")) == str(renamed)
+    assert resolve_project(str(tree)) == str(root)
+    git("worktree", "repair", str(tree), cwd=renamed)
+    assert resolve_project(str(tree)) == str(renamed)
