@@ -222,6 +222,7 @@ def test_a_day_that_is_named_comes_first(world: Any) -> None:
     )
     assert names(world, "deploy on 2026-01-05")[0] == "a"
     assert names(world, "deploy on 12 January")[0] == "b"
+    assert names(world, "what happened on 12 January?") == ["b"]
 
 
 def test_reversed_turns_stand_behind(world: Any, rows: Any) -> None:
