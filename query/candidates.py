@@ -11,6 +11,7 @@ import polars as pl
 from headwater.query import lexicon
 from headwater.query.positions import positions
 from headwater.query.scope import both, ids_where, one_of, where
+from headwater.query.when import day_shares, days_named, on_days, times_named
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
 from headwater.schemas.events import ItemKind
@@ -54,10 +55,11 @@ def candidates(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | 
     terms = tuple(lexicon.terms_of_query(text))
     words = by_words(stores, text, terms, scope)
     near = by_meaning(stores, text, scope, encoder)
-    known = pl.concat([words, _rest(stores, near, words, scope)]) if not near.is_empty() else words
+    order = positions(stores, scope)
+    said = pl.concat([near.select("id"), _on_its_days(text, order)]).unique(maintain_order=True)
+    known = pl.concat([words, _rest(stores, said, words, scope)])
     if known.is_empty():
         return None
-    order = positions(stores, scope)
     known = known.with_columns(pl.lit(value=True).alias("inside"))
     rows = pl.concat([known, _beside(stores, known, order, scope)]).unique(
         "id", keep="first", maintain_order=True
@@ -138,9 +140,24 @@ def by_meaning(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | 
     )
 
 
-def _rest(stores: Stores, near: pl.DataFrame, words: pl.DataFrame, scope: Scope) -> pl.DataFrame:
-    """Return the heads of those found by meaning alone that are really there and inside the scope."""
-    missing = near.join(words, on="id", how="anti").get_column("id").to_list()
+def _on_its_days(text: str, order: pl.DataFrame) -> pl.DataFrame:
+    """Return the ids of what was said on the days that a query names: it need not have a word of it."""
+    days = days_named(text)
+    if not days or order.is_empty():
+        return order.select("id").clear()
+    said = order.filter(on_days(pl.col("at"), days), pl.col("place") == pl.col("place").floor())
+    share = day_shares(said.get_column("at"), days, times_named(text)).alias("share")
+    return (
+        said.with_columns(share)
+        .sort("share", "at", descending=True)
+        .select("id")
+        .head(limits.SEARCH_CANDIDATES)
+    )
+
+
+def _rest(stores: Stores, found: pl.DataFrame, words: pl.DataFrame, scope: Scope) -> pl.DataFrame:
+    """Return the heads of those not found by words that are really there and inside the scope."""
+    missing = found.join(words, on="id", how="anti").get_column("id").to_list()
     if not missing:
         return words.clear()
     return stores.events.scan(list(HEAD), ids_where(missing, scope)).select(HEAD)

@@ -9,7 +9,7 @@ import polars as pl
 
 from headwater.query import lexicon
 from headwater.query.scripts import scripts
-from headwater.query.when import day_shares, days_named
+from headwater.query.when import day_shares, days_named, times_named
 from headwater.schemas.events import Kind
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def evidence(found: Candidates, query: str, *, reads_all: bool) -> pl.DataFrame:
     return frame.with_columns(
         (texts.str.strip_chars().str.len_chars() < TINY_CHARS).cast(pl.Float64).alias("tiny"),
         (found.rows.get_column("kind") == Kind.TOOL.value).cast(pl.Float64).alias("call"),
-        (day_shares(found.rows.get_column("at"), days) if days else pl.lit(0.0)).alias("day"),
+        (day_shares(found.rows.get_column("at"), days, times_named(query)) if days else pl.lit(0.0)).alias(
+            "day"
+        ),
     ).filter(pl.col("inside"))
 
 

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from headwater.query.ranking import Weights
     from headwater.query.stores import QueryEncoder, Stores
 
-_HYPHENATED = re.compile(
-    r"[A-Za-z]+(?:[-/][A-Za-z]+)+|[A-Za-z](?:\.[A-Za-z])+"
-)  # well-known, and/or, e.g: not code
+# well-known, and/or, e.g, dates and times of day: not code
+_NO_CODE = re.compile(
+    r"[A-Za-z]+(?:[-/][A-Za-z]+)+|[A-Za-z](?:\.[A-Za-z])+|20\d\d[-/.]\d\d?[-/.]\d\d?|\d\d?[:/]\d\d(?::\d\d)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def reversed_by(stores: Stores, found: Candidates, scope: Scope) -> dict[str, li
 
 def exact_words(query: str) -> list[str]:
     """Return the identifiers and paths of a query, folded: what is typed exactly is looked for exactly."""
-    words = (word for word in code_words(query).split() if not _HYPHENATED.fullmatch(word))
+    words = (word for word in code_words(query).split() if not _NO_CODE.fullmatch(word))
     return list(dict.fromkeys(word.casefold() for word in words))[: limits.EXACT_WORDS]
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Day = tuple[int | None, int, int]
 """Year, None when it is not named, month and day."""
@@ -22,6 +26,8 @@ _MONTH_FIRST = re.compile(rf"\b{_MONTH}\s+(\d\d?)(?:st|nd|rd|th)?(?!\w){_YEAR}",
 _EAST = re.compile(r"(?:(20\d\d)\s*[年년]\s*)?(?<!\d)(\d\d?)\s*[月월]\s*(\d\d?)\s*[日日일号號]")
 _SLASH = re.compile(r"(?<![\w/.])(\d\d?)/(\d\d?)(?![\w/])")
 _ZONES = timedelta(hours=14)  # how far the day of some place is from that of UTC, at most
+_TIME = re.compile(r"(?<![\d:])(\d\d?):([0-5]\d)(?!\d)")
+_TIME_NEAR_MIN = 60.0  # minutes off a time of day where nothing speaks for a row any more
 _NEAR = 0.5  # of a time that is on the day somewhere on Earth, not by UTC
 
 
@@ -38,10 +44,34 @@ def days_named(query: str, *, slashed: bool = True) -> list[Day]:
     return [one for one in dict.fromkeys(found) if _is_day(*one)]
 
 
-def day_shares(at: pl.Series, days: list[Day]) -> pl.Series:
-    """Return for each time 1.0 when it is on one of the days by UTC, 0.5 when somewhere on Earth, else 0.0."""
+def times_named(query: str) -> list[int]:
+    """Return the times of day that a query names (`21:36`), in minutes from midnight."""
+    return [int(hour) * 60 + int(minute) for hour, minute in _TIME.findall(query) if int(hour) < 24]
+
+
+def on_days(at: pl.Expr, days: list[Day]) -> pl.Expr:
+    """Return the filter of times on one of the days by UTC."""
+    one_of = pl.lit(value=False)
+    for year, month, day in days:
+        same = (at.dt.month() == month) & (at.dt.day() == day)
+        one_of |= same if year is None else same & (at.dt.year() == year)
+    return one_of
+
+
+def day_shares(at: pl.Series, days: list[Day], times: Sequence[int] = ()) -> pl.Series:
+    """Return for each time 1.0 when it is on one of the days by UTC, 0.5 when somewhere on Earth, else 0.0.
+
+    Where times of day are named as well, a time on the day counts from a half to whole, the nearer to one of them.
+    """
 
     def share(moment: datetime) -> float:
+        on_day = _on_day(moment)
+        if on_day < 1.0 or not times:
+            return on_day
+        off = min(abs(moment.hour * 60 + moment.minute - one) for one in times)
+        return _NEAR + (1.0 - _NEAR) * max(0.0, 1.0 - off / _TIME_NEAR_MIN)
+
+    def _on_day(moment: datetime) -> float:
         spans = [_start(moment, *day) for day in days]
         one_day = timedelta(days=1)
         if any(start <= moment < start + one_day for start in spans):

@@ -13,7 +13,7 @@ from headwater.query import confidence, ranking
 from headwater.query.evidence import level_scripts
 from headwater.query.ranking import Weights
 from headwater.query.scripts import reads_all, scripts
-from headwater.query.when import day_shares, days_named
+from headwater.query.when import day_shares, days_named, times_named
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 COLUMNS = (
@@ -156,6 +156,13 @@ def test_share_of_a_day() -> None:
     assert day_shares(at, [(None, 1, 5)]).to_list() == [1.0, 0.5, 0.0]
     assert day_shares(at, [(2025, 1, 5)]).to_list() == [0.0, 0.0, 0.0]
     assert day_shares(at.head(1), [(None, 2, 29)]).to_list() == [0.0]
+
+
+def test_time_of_day() -> None:
+    """At the time that is named a row counts whole, half an hour off three quarters, an hour off a half."""
+    at = pl.Series([NOW, NOW + timedelta(minutes=30), NOW + timedelta(hours=2), NOW + timedelta(days=3)])
+    assert times_named("around 9:00, not 25:00 or 1:2:3") == [540]
+    assert day_shares(at, [(2026, 1, 5)], [540]).to_list() == [1.0, 0.75, 0.5, 0.0]
 
 
 def test_score_of_a_strength() -> None:

@@ -116,7 +116,7 @@ def test_exact_identifiers_and_paths_come_first(world: Any, query: str, first: s
 
 def test_hyphenated_words_are_not_identifiers() -> None:
     """Ordinary compounds and abbreviations are words; flags, versions and paths are not."""
-    assert exact_words("a well-known and/or issue, e.g. here") == []
+    assert exact_words("a well-known and/or issue, e.g. here, on 2025-12-28 at 16:30") == []
     assert exact_words("src/a.py fooBar foo_bar v1.2 utf8") == [
         "src/a.py",
         "foobar",
@@ -222,6 +222,7 @@ def test_a_day_that_is_named_comes_first(world: Any) -> None:
     )
     assert names(world, "deploy on 2026-01-05")[0] == "a"
     assert names(world, "deploy on 12 January")[0] == "b"
+    assert names(world, "what happened on 12 January?") == ["b"]
 
 
 def test_reversed_turns_stand_behind(world: Any, rows: Any) -> None:
