@@ -26,7 +26,7 @@ from retrieval_home import CACHE, prepared
 from retrieval_metrics import auc, mean_with_interval, means, turn_figures
 from retrieval_sets import Question
 
-from headwater.query import ranking
+from headwater.query import expansion, ranking
 from headwater.query.budget import estimate_tokens
 from headwater.query.format import index_text
 from headwater.query.search import find
@@ -34,6 +34,7 @@ from headwater.query.stores import Stores
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
 from headwater.schemas.columns import EVENTS
+from headwater.schemas.config import Config
 from headwater.storage.embedder import load
 from headwater.storage.home import Home
 from headwater.storage.models import resolve
@@ -48,19 +49,21 @@ if TYPE_CHECKING:
 
 SETS = ("locomo", "beam", "devmembench", "stories", "own")
 NO_ANSWER = frozenset({"none", "no_answer", "abstention"})
-_AGAIN = 200  # questions of the second round, whose seconds are told
-EXPANDS = 0.85  # a first result from here on may be expanded
+_AGAIN = 60  # questions of the second round, whose seconds are told
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A question, the ids found, best first, their sessions, the first score and what the answer costs."""
+    """A question, the ids found, best first, their sessions, the first score and what the answer costs.
+
+    `is_expanded`: the rules show the first result whole.
+    """
 
     question: Question
     ranked: tuple[str, ...]
     sessions: tuple[str, ...]
     top: float
-    is_mapped: bool
+    is_expanded: bool
     index_tokens: int
     text_tokens: int
     wall_s: float
@@ -137,6 +140,9 @@ def ask(
 
 def _answered(one: Question, found: Found, wall_s: float) -> Answered:
     first = found.items[:10]
+    settings = Config().progressive_disclosure
+    rows = expansion.score_frame(first, is_mapped=found.score_is_mapped)
+    decision = expansion.decide(rows, settings.auto_expand, settings.layer1.min_score)
     sessions = dict.fromkeys(item.session_id for item in found.items)
     texts = [found.contents.get(item.id, "") for item in first]
     return Answered(
@@ -144,7 +150,7 @@ def _answered(one: Question, found: Found, wall_s: float) -> Answered:
         tuple(item.id for item in found.items),
         tuple(sessions),
         found.items[0].score if found.items else 0.0,
-        found.score_is_mapped,
+        bool(decision.details),
         estimate_tokens(index_text(first)) if first else 0,
         sum(estimate_tokens(text) for text in texts),
         wall_s,
@@ -165,14 +171,14 @@ def figures(done: Sequence[Answered]) -> dict[str, Any]:
         "turn.hit@5": mean_with_interval([row["hit@5"] for row in turn]),
         "session.recall@5": mean_with_interval([row["recall@5"] for row in session]),
     }
-    expanded = [one for one in gold if one.top >= EXPANDS and one.is_mapped]
+    expanded = [one for one in gold if one.is_expanded]
     right = [one for one in expanded if one.ranked[0] in one.question.gold]
     result["expansion"] = {
         "n": len(expanded),
         "share": round(len(expanded) / len(gold), 4),
         "precision": round(len(right) / len(expanded), 4) if expanded else None,
         "n_no_answer": len(none),
-        "no_answer_quiet": round(sum(one.top < EXPANDS for one in none) / len(none), 4) if none else None,
+        "no_answer_quiet": round(sum(not one.is_expanded for one in none) / len(none), 4) if none else None,
         "auc": auc([one.top for one in gold], [one.top for one in none]),
     }
     return result
