@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 _FOUND = ("item_kind", "item_id", "chunk_n", "content", "project", "session_id", "agent", "kind", "at")
 _KEYS = ("item_kind", "item_id", "content_hash")
-_CHUNKS_ASKED = 4  # rows asked for per wanted item at first: several chunks of one item may be near
+_CHUNKS_ASKED = (
+    2  # rows asked for per wanted item at first: most items have one chunk; more are asked for when too few
+)
 
 
 def table_name(item_kind: str, version: str) -> str:
