@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,9 +54,13 @@ class Candidates:
 def candidates(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | None) -> Candidates | None:
     """Return what to choose from, None when nothing was found. The scope's filter comes before the choice."""
     terms = tuple(lexicon.terms_of_query(text))
-    words = by_words(stores, text, terms, scope)
-    near = by_meaning(stores, text, scope, encoder)
     order = positions(stores, scope)
+    is_large = order.height >= limits.VECTOR_INDEX_ROWS
+    most = limits.SEARCH_NEAREST_OF_MANY if is_large else limits.SEARCH_CANDIDATES
+    with ThreadPoolExecutor(1) as beside:  # both arms wait for the disk and for Lance: at the same time
+        nearest = beside.submit(by_meaning, stores, text, scope, encoder, most)
+        words = by_words(stores, text, terms, scope)
+        near = nearest.result()
     said = pl.concat([near.select("id"), _on_its_days(text, order)]).unique(maintain_order=True)
     known = pl.concat([words, _rest(stores, said, words, scope)])
     if known.is_empty():
@@ -76,7 +81,7 @@ def candidates(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | 
     }
     sessions, places = rows.get_column("session_id").to_list(), rows.get_column("place").to_list()
 
-    def beside(step: float) -> npt.NDArray[np.int64]:
+    def next_to(step: float) -> npt.NDArray[np.int64]:
         return np.array(
             [
                 place.get((session, at + (step if at == int(at) else step / 2)), -1) if at is not None else -1
@@ -91,8 +96,8 @@ def candidates(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | 
         counted=lexicon.counts(texts, terms),
         lengths=texts.str.len_chars().to_numpy().astype(float),
         cosine=rows.get_column("cosine").to_numpy().astype(float),
-        before=beside(-1),
-        after=beside(1),
+        before=next_to(-1),
+        after=next_to(1),
         session=rows.get_column("session_id").rank("dense").to_numpy().astype(np.int64) - 1,
         inside=rows.get_column("inside").to_numpy(),
         total=order.height,
@@ -114,8 +119,10 @@ def by_words(stores: Stores, text: str, terms: tuple[lexicon.Term, ...], scope: 
     return pl.concat(filled).unique("id", keep="first", maintain_order=True) if filled else found[0]
 
 
-def by_meaning(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | None) -> pl.DataFrame:
-    """Return id, cosine and passage of the nearest events; of one embedding version only."""
+def by_meaning(
+    stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | None, most: int
+) -> pl.DataFrame:
+    """Return id, cosine and passage of at most so many nearest events; of one embedding version only."""
     nothing = pl.DataFrame(schema=_FOUND)
     version = stores.embedding_version
     if stores.vectors is None or encoder is None or version is None or not stores.can_compare(encoder):
@@ -130,9 +137,7 @@ def by_meaning(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | 
         if touching.is_empty():
             return nothing
         inside = both(inside, one_of("item_id", touching.get_column("id").to_list()))
-    found = stores.vectors.nearest(
-        version, encoder.encode_query(text), inside, limits.SEARCH_CANDIDATES, [ItemKind.ENTRY.value]
-    )
+    found = stores.vectors.nearest(version, encoder.encode_query(text), inside, most, [ItemKind.ENTRY.value])
     return found.filter(pl.col("item_kind") == ItemKind.ENTRY.value).select(
         pl.col("item_id").alias("id"),
         (1.0 - pl.col("_distance").cast(pl.Float64)).alias("cosine"),

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from headwater.schemas import limits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -69,10 +71,12 @@ def folded(rows: pl.DataFrame) -> pl.DataFrame:
 
     Two rows of a project repeat each other when their texts are the same but for case, space and signs.
     """
-    same = pl.col("content").str.to_lowercase().str.replace_all(r"[\s\p{P}\p{S}]+", "")
+    text = pl.col("content")
+    head = text.str.slice(0, limits.FOLD_CHARS).str.to_lowercase().str.replace_all(r"[\s\p{P}\p{S}]+", "")
+    rest = pl.when(text.str.len_chars() > limits.FOLD_CHARS).then(text.str.len_chars()).otherwise(0)
     keyed = rows.with_columns(
-        pl.when(same.str.len_chars() > 0)
-        .then(same.hash())
+        pl.when(head.str.len_chars() > 0)
+        .then(pl.struct(head.alias("head"), rest.alias("rest")).hash())
         .otherwise(pl.col("content_hash").hash())
         .alias("_same")
     )

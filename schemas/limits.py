@@ -108,6 +108,12 @@ SQLITE_BUSY_MS = 10_000  # wait for another writer's transaction
 TOP_K_MAX = 100  # rows of one search: more is a scan, not a search
 CANDIDATES = 100  # memories per arm before fusion
 SEARCH_CANDIDATES = 200  # events per arm: those after the best tell of neighbours and sessions, too
+SEARCH_NEAREST_OF_MANY = (
+    100  # events by meaning from VECTOR_INDEX_ROWS on: four chunks each, compared five times over
+)
+FOLD_CHARS = (
+    2_000  # of a text that are compared with another's: longer ones that begin alike and are as long are one
+)
 CANDIDATE_TEXTS = 700  # events whose text is looked at for one search, neighbours with them
 LEXICON_CHARS = 8_000  # of a text in which the words of a query are counted: the rest is output
 QUERY_TERMS = 48  # words of a query that are counted: a pasted page must not cost a second

@@ -14,6 +14,7 @@ from headwater.query.evidence import level_scripts
 from headwater.query.ranking import Weights
 from headwater.query.scripts import reads_all, scripts
 from headwater.query.when import day_shares, days_named, times_named
+from headwater.schemas import limits
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 COLUMNS = (
@@ -76,6 +77,20 @@ def test_repeats_are_folded_into_the_best() -> None:
     )
     found = ranking.folded(rows)
     assert list(found.select("id", "folded").iter_rows()) == [("a", 1), ("c", 0), ("d", 0), ("e", 0)]
+
+
+def test_long_texts_that_begin_alike() -> None:
+    """Of texts longer than FOLD_CHARS only those of equal length repeat each other."""
+    head = "x" * limits.FOLD_CHARS
+    rows = pl.DataFrame(
+        {
+            "id": ["a", "b", "c"],
+            "project": ["p"] * 3,
+            "content": [head + "one", head + "two", head + "four"],
+            "content_hash": ["1", "2", "3"],
+        }
+    )
+    assert list(ranking.folded(rows).select("id", "folded").iter_rows()) == [("a", 1), ("c", 0)]
 
 
 def test_equal_rows_by_newer_then_id() -> None:

@@ -247,6 +247,16 @@ def test_more_candidates_than_an_arm_holds(world: Any) -> None:
     assert limits.SEARCH_CANDIDATES <= found.rows.height <= limits.CANDIDATE_TEXTS
 
 
+def test_fewer_by_meaning_in_a_large_project(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more vectors than SEARCH_NEAREST_OF_MANY a project of VECTOR_INDEX_ROWS events looks at as many."""
+    many = limits.SEARCH_NEAREST_OF_MANY + 5
+    world.add(*(world.event(f"{n:03}", f"fruit {n}", n) for n in range(many)))
+    world.vectors.points = {f"evt_{n:03}": (1.0, n / 1000) for n in range(many)}
+    assert find(world.stores, "car", ONE, 5, world.encoder).total_matches == many
+    monkeypatch.setattr(limits, "VECTOR_INDEX_ROWS", many)
+    assert find(world.stores, "car", ONE, 5, world.encoder).total_matches == limits.SEARCH_NEAREST_OF_MANY
+
+
 def test_places_follow_the_table(world: Any) -> None:
     """New and late events find their place, deleted ones leave it; no more than POSITIONS_KEPT projects are kept."""
 
