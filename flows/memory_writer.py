@@ -18,7 +18,7 @@ from headwater.storage.faults import fault_point
 from headwater.storage.tables import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from headwater.flows.moments import TableChange
     from headwater.schemas.clock import Clock
@@ -36,6 +36,15 @@ def open_tables(store: LanceStore) -> tuple[dict[str, LanceTable], bool]:
     before = _folders(store)
     tables = {definition.name: store.open(definition) for definition in MEMORY_TABLES}
     return tables, _folders(store) != before
+
+
+def _known(table: LanceTable, key: str, rows: Mapping[str, object]) -> set[str]:
+    """Return those of the keys that the table has; for many keys its whole column is one cheap read."""
+    if len(rows) <= limits.IDS_PER_FILTER:
+        found = table.by_ids(list(rows), [key], key).get_column(key)
+    else:
+        found = table.scan([key]).get_column(key)
+    return set(found.to_list()) & rows.keys()
 
 
 def _folders(store: LanceStore) -> dict[str, int]:
@@ -93,7 +102,7 @@ class MemoryWriter:
         if not rows:
             return
         key = table.definition.key
-        known = set(table.by_ids(list(rows), [key], key)[key].to_list())
+        known = _known(table, key, rows)
         table.add(_arrow(table.definition, [row for id_, row in rows.items() if id_ not in known]))
         fault_point("memory.added")
         table.upsert(_arrow(table.definition, [row for id_, row in rows.items() if id_ in known]))

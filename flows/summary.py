@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from headwater.flows.statements import sentences, values
+from headwater.schemas import limits
 from headwater.schemas.events import Kind
 from headwater.schemas.features import stem, text_features
 from headwater.schemas.text import cut, one_line
@@ -53,14 +55,27 @@ def _candidates(pieces: Sequence[Piece]) -> list[tuple[str, str, Counter[str]]]:
     found: list[tuple[str, str, Counter[str]]] = []
     seen: set[str] = set()
     for piece in pieces:
-        for sentence in sentences(piece.text):
-            text = one_line(sentence, _SENTENCE_CHARS)
-            if len(text) < 2 or text in seen:
-                continue
-            seen.add(text)
-            label = "Asked" if piece.kind is Kind.PROMPT else "Open" if _OPEN.search(text) else "Found"
-            found.append((label, _ended(text), _content(text)))
+        for text, line in _lines(piece):
+            if text not in seen:
+                seen.add(text)
+                found.append(line)
     return found
+
+
+@lru_cache(limits.SUMMARY_PIECES_KEPT)
+def _lines(piece: Piece) -> tuple[tuple[str, tuple[str, str, Counter[str]]], ...]:
+    """Return the sentences of a piece, each with its label, text and worth.
+
+    A session that goes on is told again with the same ones.
+    """
+    texts = (one_line(sentence, _SENTENCE_CHARS) for sentence in sentences(piece.text))
+    return tuple(
+        (text, (_label(piece, text), _ended(text), _content(text))) for text in texts if len(text) >= 2
+    )
+
+
+def _label(piece: Piece, text: str) -> str:
+    return "Asked" if piece.kind is Kind.PROMPT else "Open" if _OPEN.search(text) else "Found"
 
 
 def _ended(text: str) -> str:

@@ -248,6 +248,7 @@ SESSION_HEAD_PIECES = (
     8  # first prompts and answers of a session that its summary is made of: what it was to do
 )
 SESSION_TAIL_PIECES = 24  # last ones: what came of it
+SUMMARY_PIECES_KEPT = 512  # pieces whose sentences are kept: those of the sessions that go on, about 1 MB
 SESSION_PIECE_CHARS = 800  # of each: the state of a hundred sessions stays below two megabytes
 THREAD_TITLE_CHARS = 80  # of a thread's title: a line of a terminal
 REORDER_S = 2.0  # events of a project wait so long for earlier ones: deliveries of one moment come within it

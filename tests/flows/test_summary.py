@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from project_events import event, turn
 
-from headwater.flows.summary import summarise
+from headwater.flows.summary import _lines, summarise
 from headwater.flows.windows import Piece, piece
+from headwater.schemas import limits
 from headwater.schemas.events import Event, Kind
 
 
@@ -66,6 +67,16 @@ def test_it_is_never_longer_than_asked_for(said: list[tuple[Kind, str]], chars_m
     """Whatever was said, the limit holds."""
     pieces = [piece(event(f"e{n}", kind, text)) for n, (kind, text) in enumerate(said)]
     assert len(summarise(pieces, chars_max=chars_max, files_max=6)) <= chars_max
+
+
+def test_a_session_is_told_again_without_reading_it_again() -> None:
+    """The same pieces give the same summary; the sentences of at most SUMMARY_PIECES_KEPT of them are kept."""
+    _lines.cache_clear()
+    events = [event(f"p{n}", content=f"look at part {n}. then at {n + 1}.", at_s=n) for n in range(20)]
+    first = summary(events)
+    assert summary(events) == first
+    kept = _lines.cache_info()
+    assert (kept.hits, kept.misses, kept.maxsize) == (20, 20, limits.SUMMARY_PIECES_KEPT)
 
 
 def test_nothing_said_gives_no_summary() -> None:
