@@ -28,6 +28,7 @@ _OPEN = re.compile(
 _CODE = re.compile(r"`([^`\n]{2,60})`")
 _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 _SENTENCE_CHARS = 320  # a longer one is cut: a pasted log line is no sentence
+_LABELS = ("Asked", "Found", "Open")
 _PER_SENTENCE = 25  # what a sentence costs beside its length: few full sentences read better than many crumbs
 
 
@@ -41,7 +42,7 @@ def summarise(pieces: Sequence[Piece], *, chars_max: int, files_max: int) -> str
     changed = _changed(pieces, files_max)
     room = chars_max - len(changed) - (1 if changed else 0)
     chosen = _choose(lines, room)
-    parts: dict[str, list[str]] = {"Asked": [], "Found": [], "Open": []}
+    parts: dict[str, list[str]] = {label: [] for label in _LABELS}
     for place in sorted(chosen):
         label, text, _ = lines[place]
         parts[label].append(text)
@@ -107,11 +108,15 @@ def _choose(lines: Sequence[tuple[str, str, Counter[str]]], room: int) -> set[in
     for place, (_, _, worth) in enumerate(lines):
         for name in worth:
             holders.setdefault(name, []).append(place)
+    sizes = [len(text) + 1 for _, text, _ in lines]
+    left = list(range(len(lines)))
     while True:
         best, best_rate = None, 0.0
-        for place, (label, text, _) in enumerate(lines):
-            size = len(text) + 1 + (0 if label in labels else len(label) + 2)
-            if place in chosen or size > room:
+        heads = {label: 0 if label in labels else len(label) + 2 for label in _LABELS}
+        left = [place for place in left if place not in chosen and sizes[place] <= room]  # room never grows
+        for place in left:
+            size = sizes[place] + heads[lines[place][0]]
+            if size > room:
                 continue
             rate = gains[place] / (size + _PER_SENTENCE)
             if place == first and not chosen:
@@ -121,8 +126,8 @@ def _choose(lines: Sequence[tuple[str, str, Counter[str]]], room: int) -> set[in
                 best, best_rate = place, rate
         if best is None:
             return chosen
-        label, text, worth = lines[best]
-        room -= len(text) + 1 + (0 if label in labels else len(label) + 2)
+        label, _, worth = lines[best]
+        room -= sizes[best] + heads[label]
         labels.add(label)
         chosen.add(best)
         for name in worth:

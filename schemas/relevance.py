@@ -73,6 +73,7 @@ class Scorer:
         self._now = now
         self._config = config
         self._groups = (frozenset(current.topics), frozenset(current.files), frozenset(current.entities))
+        self._present = [(n, group, len(group)) for n, group in enumerate(self._groups) if group]
         self._half_life_s = config.half_life_hours * 3600.0
         self._recency_weight, self._overlap_weight = config.recency_weight, config.overlap_weight
         self._kind_weight = config.kind_weight
@@ -97,16 +98,20 @@ class Scorer:
     def score(self, kind: Kind, groups: Groups, at: datetime) -> float:
         """Return the score alone, the same number: an order of a hundred members needs nothing else, at each turn."""
         compared, shared = 0, 0.0
-        for own, there in zip(groups, self._groups, strict=True):
-            if own and there:
+        for place, there, size in self._present:
+            own = groups[place]
+            if own:
                 compared += 1
-                shared += len(own & there) / min(len(own), len(there))
+                if not own.isdisjoint(there):
+                    shared += len(own & there) / (min(len(own), size))
         age_s = (self._now - at).total_seconds()
         recency = (math.exp2(-age_s / self._half_life_s) if age_s > 0.0 else 1.0) if at > NEVER else 0.0
         score = self._recency_weight * recency + self._kind_weight * KIND_VALUE[kind]
         if compared:
-            return min(1.0, max(0.0, (score + self._overlap_weight * (shared / compared)) / self._total))
-        return min(1.0, max(0.0, score / self._total_without)) if self._total_without else 0.0
+            score = (score + self._overlap_weight * (shared / compared)) / self._total
+        else:
+            score = score / self._total_without if self._total_without else 0.0
+        return score if 0.0 <= score <= 1.0 else min(1.0, max(0.0, score))
 
 
 def relevance(
