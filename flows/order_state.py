@@ -87,6 +87,7 @@ class OrderState:
     """
 
     waiting: dict[str, Event] = field(default_factory=dict)
+    arrived: dict[str, datetime] = field(default_factory=dict)  # of those that wait; not kept in snapshots
     behind: int | None = None
     behind_ids: set[str] = field(default_factory=set)
     asked: list[datetime] = field(default_factory=list)

@@ -69,6 +69,7 @@ class OrderLogic:
             state.behind = len(state.waiting)
             state.behind_ids = set(state.waiting)
             state.waiting.clear()
+            state.arrived.clear()
         else:
             self._spoil(now)
 
@@ -83,7 +84,7 @@ class OrderLogic:
             return moments  # until all of it is there
         reorder = timedelta(seconds=self._config.reorder_s)
         if state.came is not None and state.came + reorder <= now:
-            moments += self._release()
+            moments += self._release(now - reorder / 2)
         if not state.waiting and not state.asked and self._timer_at() <= now:
             moments += self._tick(now - reorder)
         return moments
@@ -176,6 +177,7 @@ class OrderLogic:
             state.behind_ids.add(event.id)
         else:
             state.waiting[event.id] = short(event)
+            state.arrived.setdefault(event.id, now)
             state.came = state.came or now
 
     def _spoil(self, now: datetime) -> None:
@@ -184,6 +186,7 @@ class OrderLogic:
         state.dirty_since = now
         state.touched = now
         state.waiting.clear()
+        state.arrived.clear()
         state.behind = None
         state.behind_ids.clear()
         state.came = None
@@ -201,19 +204,29 @@ class OrderLogic:
         state.behind_ids.clear()
         return self._release()
 
-    def _release(self) -> list[Moment]:
-        """Return what waits, in order."""
+    def _release(self, arrived_by: datetime | None = None) -> list[Moment]:
+        """Return what waits, in order; with a time, no more than up to the last of what came by then.
+
+        In a stream without a pause the newest event came just now, and earlier ones may be behind it.
+        """
         state = self._state
+        ready = {id_: order_of(event) for id_, event in state.waiting.items()}
+        if arrived_by is not None and not state.asked and state.came is not None:
+            last = max(
+                (place for id_, place in ready.items() if state.arrived.get(id_, state.came) <= arrived_by),
+                default=FIRST,
+            )
+            ready = {id_: place for id_, place in ready.items() if place <= last}
         entries: list[tuple[Place, Moment]] = [
-            (order_of(event), Ordered(event)) for event in state.waiting.values()
+            (place, Ordered(state.waiting.pop(id_))) for id_, place in ready.items()
         ]
         # a request comes after all events of its moment
         entries += [((at, "\uffff", "", 0, ""), ByHand(at)) for at in state.asked]
         entries.sort(key=lambda entry: entry[0])
-        state.count += len(state.waiting)
-        state.waiting.clear()
+        state.count += len(ready)
         state.asked.clear()
-        state.came = None
+        state.arrived = {id_: at for id_, at in state.arrived.items() if id_ in state.waiting}
+        state.came = min(state.arrived.values(), default=None)
         state.last = entries[-1][0] if entries else state.last
         return [moment for _, moment in entries]
 

@@ -79,8 +79,7 @@ class Turns:
         """Take an event in; return the turns that can be decided now, and the key when its turn has been before.
 
         A prompt, and the start or end of a session, let the session's other turns be decided; the main agent's answer
-        its own, and so do TURN_EVENTS events. A session's start and end belong to no turn. Texts are kept as far as
-        features are taken of them.
+        its own. A session's start and end belong to no turn. Texts are kept as far as features are taken of them.
         """
         session = session_key(event)
         if event.kind in _BORDERS:
@@ -89,10 +88,8 @@ class Turns:
         ready = self._ready(session, key) if event.kind is Kind.PROMPT else []
         if is_decided(key):
             return ready, key
-        events = self._waiting.setdefault(key, [])
-        events.append(short(event))
-        is_answered = event.kind is Kind.RESPONSE and event.agent_id is None
-        if is_answered or len(events) >= limits.TURN_EVENTS:
+        self._waiting.setdefault(key, []).append(short(event))
+        if event.kind is Kind.RESPONSE and event.agent_id is None:
             ready.append(_turn(key, self._waiting.pop(key)))
         return ready, None
 

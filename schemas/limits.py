@@ -223,7 +223,6 @@ THREAD_OPEN_S = 14 * 86_400.0  # a thread without a turn for so long is over: tw
 THREADS_OPEN = 64  # of one project: nobody has more subjects in hand, and each costs time per turn
 THREAD_TERMS = 512  # newest terms kept of a thread: about 20 turns
 TURN_IDLE_S = 1_800.0  # a turn that has no answer by then is taken as it stands
-TURN_EVENTS = 500  # a turn with so many is decided as it stands: its state is written at each snapshot
 TURN_KEEP_S = (
     2 * 86_400.0
 )  # a turn's thread is remembered so long after its last event: sub-agents may come late

@@ -36,6 +36,20 @@ def test_events_within_the_reorder_time_come_in_order() -> None:
     assert (stream.heard, stream.logic.is_dirty, stream.table.built) == (["a", "b"], False, 0)
 
 
+def test_in_a_stream_without_a_pause_the_newest_still_waits_for_earlier_ones() -> None:
+    """Events come four times a second, each with an earlier one 0.9 s behind it: nothing is late."""
+    stream = Stream()
+    for n in range(40):
+        stream.tell(prompt(f"e{n:02}", n * 0.25))
+        if n >= 4:
+            stream.tell(prompt(f"late{n:02}", (n - 4) * 0.25 + 0.1))
+        stream.wait(timedelta(seconds=0.25))
+        assert not stream.logic.is_dirty
+    stream.wait(2 * WAIT)
+    assert stream.heard == [one.id for one in in_order(stream.table.events.values())]
+    assert stream.table.built == 0
+
+
 def test_a_late_event_makes_the_project_dirty_and_it_is_derived_anew() -> None:
     """An event from before what was handed on: quiet for REBUILD_QUIET_S, then all of it anew, in order, once."""
     stream = Stream()

@@ -6,7 +6,6 @@ from project_events import AT, event, turn
 
 from headwater.flows.threads import Assigned, ThreadConfig, ThreadLogic, ThreadState
 from headwater.flows.turns import turn_key
-from headwater.schemas import limits
 from headwater.schemas.events import Event, Kind
 
 WEBHOOK = "the webhook worker must retry each delivery with exponential backoff and jitter"
@@ -76,18 +75,6 @@ def test_an_event_finds_its_turn_though_it_lets_others_be_decided() -> None:
     assert sorted(one.id for item in found for one in item.events) == [one.id for one in events]
     assert by_event["e6"].thread_id == by_event["e2"].thread_id
     assert by_event["e6"].turn is None
-
-
-def test_a_turn_that_does_not_end_is_decided_as_it_stands() -> None:
-    """After TURN_EVENTS events a turn has its thread, and what follows of it has the same, one by one."""
-    tools = [
-        event(f"t{n:04}", Kind.TOOL, f"$ pytest run {n}", at_s=n, turn="t1", seq=n)
-        for n in range(1, limits.TURN_EVENTS + 2)
-    ]
-    found = run([event("p", content=WEBHOOK, turn="t1", seq=0), *tools])
-    assert [len(one.events) for one in found] == [limits.TURN_EVENTS, 1, 1]
-    assert len({one.thread_id for one in found}) == 1
-    assert [one.turn is None for one in found] == [False, True, True]
 
 
 def test_a_turn_without_an_answer_is_decided() -> None:
