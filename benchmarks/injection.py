@@ -9,14 +9,13 @@ would have needed. `--show N` prints every N-th context of each mode in full.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from common import write_result
 
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.query.context import Ask, Composed, ContextComposer
@@ -116,8 +115,7 @@ def main() -> None:
             mode: play(stores, home.config(), mode, 0 if args.json else args.show)
             for mode in ("endless", "session")
         }
-    print(json.dumps(result, indent=None if args.json else 2))
-    sys.stdout.flush()
+    write_result("injection", result, as_json=args.json)
 
 
 if __name__ == "__main__":

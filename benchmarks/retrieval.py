@@ -5,7 +5,8 @@ SET is locomo, beam, devmembench, stories or own.
 Each question goes through `headwater.query.search.find` on a home with the set's events and vectors, one project for
 each conversation, story or recorded project; `bm25` and `dense` are the same code with one arm. Figures are shares in
 [0, 1], means over the questions that have gold; the interval is a seeded bootstrap's. `tune` and `apart` are the parts
-that weights were chosen on and not; the last line is one JSON object.
+that weights were chosen on and not; the last line is one JSON object, which is written to
+`benchmarks/results/retrieval_SET_MODEL.json` as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import retrieval_sets as sets
-from common import DATA, percentile
+from common import DATA, RESULTS, percentile
 from questions import questions as story_questions
 from retrieval_home import CACHE, prepared
 from retrieval_metrics import auc, mean_with_interval, means, turn_figures
@@ -272,6 +273,9 @@ def main() -> None:
     if not args.json:
         for name, one in reports.items():
             show(name, one)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    file = RESULTS / f"retrieval_{args.set}_{args.model}.json"
+    file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(result))
 
 

@@ -123,10 +123,8 @@ def by_meaning(
     stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | None, most: int
 ) -> pl.DataFrame:
     """Return id, cosine and passage of at most so many nearest events; of one embedding version only."""
-    nothing = pl.DataFrame(schema=_FOUND)
-    version = stores.embedding_version
-    if stores.vectors is None or encoder is None or version is None or not stores.can_compare(encoder):
-        return nothing
+    if not stores.can_compare(encoder):
+        return pl.DataFrame(schema=_FOUND)
     inside = where(scope, files=False)
     if scope.file is not None:  # vectors do not know files: the newest events that touch it stand in for it
         touching = (
@@ -135,14 +133,10 @@ def by_meaning(
             .head(limits.IDS_PER_FILTER)
         )
         if touching.is_empty():
-            return nothing
+            return pl.DataFrame(schema=_FOUND)
         inside = both(inside, one_of("item_id", touching.get_column("id").to_list()))
-    found = stores.vectors.nearest(version, encoder.encode_query(text), inside, most, [ItemKind.ENTRY.value])
-    return found.filter(pl.col("item_kind") == ItemKind.ENTRY.value).select(
-        pl.col("item_id").alias("id"),
-        (1.0 - pl.col("_distance").cast(pl.Float64)).alias("cosine"),
-        pl.col("content").alias("passage"),
-    )
+    found = stores.nearest(ItemKind.ENTRY, text, encoder, inside, most)
+    return found.select("id", (1.0 - pl.col("_distance")).alias("cosine"), pl.col("content").alias("passage"))
 
 
 def _on_its_days(text: str, order: pl.DataFrame) -> pl.DataFrame:

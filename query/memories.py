@@ -88,7 +88,9 @@ class ConsolidatedStore:
         inside = where(scope.in_time(), time="last_at")
         exact = exact_words(text)
         words = self._by_words(text, inside, with_code=bool(exact))
-        vectors = self._by_meaning(text, where(scope.in_time()))
+        vectors = self._stores.nearest(
+            ItemKind.MEMORY, text, self._encoder, where(scope.in_time()), limits.CANDIDATES
+        )
         text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
         fused = fusion.fuse(text_arm, fusion.vector_arm(vectors, limits.CANDIDATES))
         if fused.is_empty():
@@ -167,18 +169,6 @@ class ConsolidatedStore:
             if parts[column]
         ]
         return [arm.rename({"memory_id": "id"}) for arm in found]
-
-    def _by_meaning(self, text: str, inside: str | None) -> pl.DataFrame:
-        nothing = pl.DataFrame(schema={"id": pl.String, "_distance": pl.Float64})
-        stores, encoder = self._stores, self._encoder
-        version = stores.embedding_version
-        if stores.vectors is None or encoder is None or version is None or not stores.can_compare(encoder):
-            return nothing
-        kinds = [ItemKind.MEMORY.value]
-        found = stores.vectors.nearest(version, encoder.encode_query(text), inside, limits.CANDIDATES, kinds)
-        if found.is_empty():
-            return nothing
-        return found.select(pl.col("item_id").alias("id"), pl.col("_distance").cast(pl.Float64))
 
     def _by_ids(self, ids: Sequence[str], inside: str | None) -> pl.DataFrame:
         """Return rows with their key as `id`; the scope is looked at again, for vectors may be older than rows."""

@@ -10,6 +10,7 @@ import polars as pl
 from headwater.schemas.answers import Scope
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.control import ControlState
+from headwater.schemas.events import ItemKind
 from headwater.storage.control import ControlJournal
 from headwater.storage.tables import LanceStore, LanceTable
 
@@ -122,3 +123,22 @@ class Stores:
     def can_compare(self, encoder: QueryEncoder | None) -> bool:
         """Return whether a query's vector from this encoder may be compared with the current vectors."""
         return self.vectors is not None and encoder is not None and encoder.version == self.embedding_version
+
+    def nearest(
+        self, kind: ItemKind, text: str, encoder: QueryEncoder | None, inside: str | None, limit: int
+    ) -> pl.DataFrame:
+        """Return `id`, `_distance`, `content` (best chunk) of the items of a kind that are nearest to a text.
+
+        None of them without an encoder, without vectors, or when the encoder is of another embedding version.
+        """
+        nothing = pl.DataFrame(schema={"id": pl.String, "_distance": pl.Float64, "content": pl.String})
+        version = self.embedding_version
+        if self.vectors is None or encoder is None or version is None or not self.can_compare(encoder):
+            return nothing
+        found = self.vectors.nearest(version, encoder.encode_query(text), inside, limit, [kind.value])
+        if found.is_empty():
+            return nothing
+        of_kind = found.filter(pl.col("item_kind") == kind.value)
+        return of_kind.select(
+            pl.col("item_id").alias("id"), pl.col("_distance").cast(pl.Float64), pl.col("content")
+        )

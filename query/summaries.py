@@ -155,7 +155,9 @@ def _sessions(
         if parts[column]
     ]
     text_arm = fusion.fuse_text([fusion.bm25_arm(arm) for arm in words])
-    vectors = fusion.vector_arm(_nearest(stores, text, scope, encoder), limits.CANDIDATES)
+    beside = where(replace(scope, kinds=(), file=None))
+    near = stores.nearest(ItemKind.SESSION_SUMMARY, text, encoder, beside, limits.CANDIDATES)
+    vectors = fusion.vector_arm(near, limits.CANDIDATES)
     fused = fusion.fuse(text_arm, vectors)
     if fused.is_empty():
         return []
@@ -165,21 +167,6 @@ def _sessions(
     ranked = fusion.ranked(fused.join(rows.select("id", pl.col("last_at").alias("at")), on="id", how="inner"))
     best = ranked.head(top_k).select("id", "score").iter_rows()
     return [(_of_session(known[id_]), score) for id_, score in best]
-
-
-def _nearest(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | None) -> pl.DataFrame:
-    nothing = pl.DataFrame(schema={"id": pl.String, "_distance": pl.Float64})
-    version = stores.embedding_version
-    if stores.vectors is None or encoder is None or version is None or not stores.can_compare(encoder):
-        return nothing
-    inside = where(replace(scope, kinds=(), file=None))
-    kinds = [ItemKind.SESSION_SUMMARY.value]
-    found = stores.vectors.nearest(version, encoder.encode_query(text), inside, limits.CANDIDATES, kinds)
-    return (
-        nothing
-        if found.is_empty()
-        else found.select(pl.col("item_id").alias("id"), pl.col("_distance").cast(pl.Float64))
-    )
 
 
 def _index_item(one: Summary, query: str, score: float) -> IndexItem:
