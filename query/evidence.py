@@ -138,8 +138,11 @@ def _by_session(values: Vector, found: Candidates) -> Vector:
 
 def _session_best(meaning: Vector, found: Candidates) -> Vector:
     """Return the mean of the SESSION_BEST nearest of each session; those that are missing count 0."""
+    order = np.lexsort((-meaning, found.session))  # by session, the nearest first
+    session = found.session[order]
+    is_best = np.arange(len(order)) - np.searchsorted(session, session) < SESSION_BEST
     best = np.zeros(int(found.session.max()) + 1)
-    for session in range(len(best)):
-        nearest = np.sort(meaning[found.session == session])[-SESSION_BEST:]
-        best[session] = nearest.sum() / SESSION_BEST
-    return best
+    np.add.at(
+        best, session[is_best][::-1], meaning[order][is_best][::-1]
+    )  # from the farthest, as a sum adds up
+    return best / SESSION_BEST

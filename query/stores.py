@@ -17,6 +17,7 @@ from headwater.storage.tables import LanceStore, LanceTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headwater.query.positions import Positions
     from headwater.schemas.columns import TableDef
     from headwater.storage.home import Current, Home
 
@@ -25,11 +26,18 @@ class VectorSource(Protocol):
     """Where vectors are: what a query needs of `headwater.storage.vectors.VectorStore`."""
 
     def nearest(
-        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+        self,
+        version: str,
+        vector: Any,
+        where: str | None,
+        limit: int,
+        kinds: Sequence[str] | None = None,
+        *,
+        texts: bool = True,
     ) -> pl.DataFrame:
         """Return the nearest items of one embedding version, best chunk of each; of some item kinds or of all.
 
-        Columns: item_kind, item_id, content, _distance (cosine), and more.
+        Columns: item_kind, item_id, content (null without `texts`), _distance (cosine), and more.
         """
         ...
 
@@ -63,9 +71,7 @@ class Stores:
     lance: LanceStore | None = None
     decided: ControlState = field(default_factory=ControlState, compare=False)
     decided_stamp: tuple[int, int, int] | None = field(default=None, compare=False)
-    positions: dict[Scope, tuple[int, pl.DataFrame]] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # see `headwater.query.positions`
+    positions: dict[Scope, Positions] = field(default_factory=dict, compare=False, repr=False)
     _tables: dict[str, LanceTable] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -125,9 +131,18 @@ class Stores:
         return self.vectors is not None and encoder is not None and encoder.version == self.embedding_version
 
     def nearest(
-        self, kind: ItemKind, text: str, encoder: QueryEncoder | None, inside: str | None, limit: int
+        self,
+        kind: ItemKind,
+        text: str,
+        encoder: QueryEncoder | None,
+        inside: str | None,
+        limit: int,
+        *,
+        texts: bool = False,
     ) -> pl.DataFrame:
-        """Return `id`, `_distance`, `content` (best chunk) of the items of a kind that are nearest to a text.
+        """Return `id`, `_distance`, `content` of the items of a kind that are nearest to a text.
+
+        `content` is the best chunk's, null unless `texts` are asked for.
 
         None of them without an encoder, without vectors, or when the encoder is of another embedding version.
         """
@@ -135,7 +150,9 @@ class Stores:
         version = self.embedding_version
         if self.vectors is None or encoder is None or version is None or not self.can_compare(encoder):
             return nothing
-        found = self.vectors.nearest(version, encoder.encode_query(text), inside, limit, [kind.value])
+        found = self.vectors.nearest(
+            version, encoder.encode_query(text), inside, limit, [kind.value], texts=texts
+        )
         if found.is_empty():
             return nothing
         of_kind = found.filter(pl.col("item_kind") == kind.value)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, date
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
 
 Day = tuple[int | None, int, int]
 """Year, None when it is not named, month and day."""
@@ -25,7 +30,11 @@ _DAY_FIRST = re.compile(rf"(?<!\w)(\d\d?)(?:st|nd|rd|th)?(?:\s+of)?\s+{_MONTH}\b
 _MONTH_FIRST = re.compile(rf"\b{_MONTH}\s+(\d\d?)(?:st|nd|rd|th)?(?!\w){_YEAR}", re.IGNORECASE)
 _EAST = re.compile(r"(?:(20\d\d)\s*[年년]\s*)?(?<!\d)(\d\d?)\s*[月월]\s*(\d\d?)\s*[日日일号號]")
 _SLASH = re.compile(r"(?<![\w/.])(\d\d?)/(\d\d?)(?![\w/])")
-_ZONES = timedelta(hours=14)  # how far the day of some place is from that of UTC, at most
+_EPOCH = date(1970, 1, 1)
+_MINUTE_US = 60_000_000
+_DAY_MIN = 24 * 60
+_DAY_US = _DAY_MIN * _MINUTE_US
+_ZONES_US = 14 * 60 * _MINUTE_US  # how far the day of some place is from that of UTC, at most
 _TIME = re.compile(r"(?<![\d:])(\d\d?):([0-5]\d)(?!\d)")
 _TIME_NEAR_MIN = 60.0  # minutes off a time of day where nothing speaks for a row any more
 _NEAR = 0.5  # of a time that is on the day somewhere on Earth, not by UTC
@@ -63,35 +72,43 @@ def day_shares(at: pl.Series, days: list[Day], times: Sequence[int] = ()) -> pl.
 
     Where times of day are named as well, a time on the day counts from a half to whole, the nearer to one of them.
     """
+    moments = at.dt.epoch("us").to_numpy()
+    years = at.dt.year().to_numpy()
+    share = np.zeros(len(moments))
+    for day in days:
+        start = _starts(moments, years, *day)
+        share[(moments >= start - _ZONES_US) & (moments < start + _DAY_US + _ZONES_US) & (share < 1.0)] = (
+            _NEAR
+        )
+        share[(moments >= start) & (moments < start + _DAY_US)] = 1.0
+    if times:
+        minute = moments // _MINUTE_US % _DAY_MIN
+        off = np.min([np.abs(minute - one) for one in times], axis=0)
+        share = np.where(
+            share < 1.0, share, _NEAR + (1.0 - _NEAR) * np.maximum(0.0, 1.0 - off / _TIME_NEAR_MIN)
+        )
+    return pl.Series(share, dtype=pl.Float64)
 
-    def share(moment: datetime) -> float:
-        on_day = _on_day(moment)
-        if on_day < 1.0 or not times:
-            return on_day
-        off = min(abs(moment.hour * 60 + moment.minute - one) for one in times)
-        return _NEAR + (1.0 - _NEAR) * max(0.0, 1.0 - off / _TIME_NEAR_MIN)
 
-    def _on_day(moment: datetime) -> float:
-        spans = [_start(moment, *day) for day in days]
-        one_day = timedelta(days=1)
-        if any(start <= moment < start + one_day for start in spans):
-            return 1.0
-        near = any(start - _ZONES <= moment < start + one_day + _ZONES for start in spans)
-        return _NEAR if near else 0.0
-
-    return pl.Series([share(moment) for moment in at.to_list()], dtype=pl.Float64)
-
-
-def _start(moment: datetime, year: int | None, month: int, day: int) -> datetime:
-    """Return the day's start by UTC; without a year, the day nearest to the moment."""
+def _starts(moments: Numbers, years: Numbers, year: int | None, month: int, day: int) -> Numbers:
+    """Return the day's start by UTC for each moment, in microseconds; without a year, of the day nearest to it."""
     if year is not None:
-        return datetime(year, month, day, tzinfo=UTC)
-    starts = [
-        datetime(near, month, day, tzinfo=UTC)
-        for near in range(moment.year - 4, moment.year + 5)
-        if MINYEAR <= near <= MAXYEAR and _is_day(near, month, day)
-    ]
-    return min(starts, key=lambda start: abs(start - moment))
+        return np.full(len(moments), _epoch_us(year, month, day), dtype=np.int64)
+    starts = np.zeros(len(moments), dtype=np.int64)
+    for one in np.unique(years).tolist():
+        near = [
+            _epoch_us(other, month, day)
+            for other in range(one - 4, one + 5)
+            if MINYEAR <= other <= MAXYEAR and _is_day(other, month, day)
+        ]
+        same = years == one
+        off = np.abs(moments[same, None] - np.array(near))
+        starts[same] = np.array(near)[off.argmin(axis=1)]
+    return starts
+
+
+def _epoch_us(year: int, month: int, day: int) -> int:
+    return (date(year, month, day) - _EPOCH).days * _DAY_US
 
 
 def _is_day(year: int | None, month: int, day: int) -> bool:

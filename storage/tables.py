@@ -22,6 +22,7 @@ from headwater.storage import table_damage, table_maintenance, table_reads
 from headwater.storage.mending import set_aside
 from headwater.storage.panics import panics_as_errors
 from headwater.storage.table_damage import MISSING_FILE, map_error, says
+from headwater.storage.table_reads import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +36,6 @@ T = TypeVar("T")
 
 _PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 _CONFLICT = ("commit conflict", "preempted by concurrent", "too many concurrent writers")
-_NPROBES = 20  # of an IVF index: recall 1.00 with the refinement below, at 100,000 rows and 100 partitions
-_REFINE = 2  # candidates times this are compared with their full vectors: of 400 asked for, the best 200 are all right
 
 
 def quote(value: str) -> str:
@@ -186,11 +185,7 @@ class LanceTable:
         self, columns: Sequence[str], where: str | None = None, limit: int | None = None
     ) -> pl.DataFrame:
         """Return rows in no particular order; filter and columns are pushed into Lance."""
-
-        def run(_: Any) -> pl.DataFrame:
-            return _frame(table_reads.scan(self._folder, self._store.session(), columns, where, limit))
-
-        return self._read(run, self._empty(columns))
+        return self._read(lambda _: self._view().scan(columns, where, limit), self._empty(columns))
 
     def by_ids(
         self, ids: Sequence[str], columns: Sequence[str] | None = None, id_column: str = "id"
@@ -220,29 +215,26 @@ class LanceTable:
             return empty
 
         def run(_: Any) -> pl.DataFrame:
-            found = table_reads.match(
-                self._folder, self._store.session(), words, column, where=where, limit=limit, columns=columns
-            )
-            return empty if found is None else _frame(found)
+            found = self._view().match(words, column, where, limit, columns)
+            return empty if found is None else found
 
-        return self._read(run, empty).sort("_score", descending=True, maintain_order=True)
+        return self._read(run, empty)
 
     def nearest(self, vector: Any, where: str | None, limit: int, columns: Sequence[str]) -> pl.DataFrame:
         """Return the `limit` rows whose `vector` is nearest by cosine, nearest first, with `_distance` in [0, 2].
 
         The filter comes before the choice of the nearest. Exact below VECTOR_INDEX_ROWS rows.
         """
+        return self._read(
+            lambda _: self._view().nearest(vector, where, limit, columns), self._empty(columns, "_distance")
+        )
 
-        def run(table: Any) -> pl.DataFrame:
-            query = table.search(vector, vector_column_name="vector", query_type="vector").distance_type(
-                "cosine"
-            )
-            query = (
-                query.nprobes(_NPROBES).refine_factor(_REFINE).select([*columns, "_distance"]).limit(limit)
-            )
-            return _frame((query if where is None else query.where(where, prefilter=True)).to_arrow())
+    def view(self, call: Callable[[TableView], T]) -> T | None:
+        """Return what `call` reads of the newest version, in one view of it; None when the table does not exist.
 
-        return self._read(run, self._empty(columns, "_distance")).sort("_distance", maintain_order=True)
+        It is called once more, with a newer view, when a file was taken from under it.
+        """
+        return self._read(lambda _: call(self._view()), None)
 
     @property
     def version(self) -> int:
@@ -299,6 +291,9 @@ class LanceTable:
             self._guard(lambda: table_damage.drop_indexes(table, self._where()))
         if doubted:
             self._guard(lambda: table_damage.clear(self._folder))
+
+    def _view(self) -> TableView:
+        return TableView(self._folder, self._store.session())
 
     def _where(self) -> str:
         return f"table {self.name} in {self._store.folder}"
@@ -373,6 +368,8 @@ class LanceTable:
         try:
             with panics_as_errors():
                 return call(table)
+        except HeadwaterError:  # of another table that is read inside a view
+            raise
         except Exception as error:
             if not says(error, MISSING_FILE):
                 raise self._told(error) from error

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from headwater.storage.home import Home
 
-_FOUND = ("item_kind", "item_id", "chunk_n", "content", "project", "session_id", "agent", "kind", "at")
+_FOUND = ("item_kind", "item_id", "chunk_n")
 _KEYS = ("item_kind", "item_id", "content_hash")
 _CHUNKS_ASKED = (
     2  # rows asked for per wanted item at first: most items have one chunk; more are asked for when too few
@@ -156,17 +156,25 @@ class VectorStore:
     # --- reading ---
 
     def nearest(
-        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+        self,
+        version: str,
+        vector: Any,
+        where: str | None,
+        limit: int,
+        kinds: Sequence[str] | None = None,
+        *,
+        texts: bool = True,
     ) -> pl.DataFrame:
         """Return the `limit` nearest items of a version, nearest first, each by its best chunk.
 
-        `kinds`: of these item kinds; None: of all.
+        `kinds`: of these item kinds; None: of all. `texts`: with the text of that chunk, which takes time.
 
-        The filter comes before the choice of the nearest. Columns: item_kind, item_id, chunk_n, content, project,
-        session_id, agent, kind, at, _distance (cosine, 0 to 2).
+        The filter comes before the choice of the nearest. Columns: item_kind, item_id, chunk_n, content (null without
+        `texts`), _distance (cosine, 0 to 2).
         """
         found = [
-            self._best_chunks(self._table(kind, version), vector, where, limit) for kind in kinds or ItemKind
+            self._best_chunks(self._table(kind, version), vector, where, limit, texts=texts)
+            for kind in kinds or ItemKind
         ]
         return pl.concat(found).sort("_distance", "item_kind", "item_id").head(limit)
 
@@ -222,11 +230,15 @@ class VectorStore:
 
     # --- inside ---
 
-    def _best_chunks(self, table: LanceTable, vector: Any, where: str | None, limit: int) -> pl.DataFrame:
+    def _best_chunks(
+        self, table: LanceTable, vector: Any, where: str | None, limit: int, *, texts: bool
+    ) -> pl.DataFrame:
         """Return the nearest items of one table: more rows are asked for until there are enough different items."""
         asked = limit * _CHUNKS_ASKED
         while True:
-            rows = table.nearest(vector, where, asked, list(_FOUND))
+            rows = table.nearest(vector, where, asked, [*_FOUND, *(["content"] if texts else [])])
+            if not texts:
+                rows = rows.with_columns(pl.lit(None, pl.String).alias("content"))
             best = rows.unique("item_id", keep="first", maintain_order=True)
             if best.height >= limit or rows.height < asked:
                 return best.head(limit)

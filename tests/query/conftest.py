@@ -32,9 +32,17 @@ class FakeVectors:
     kind: str = "entry"
 
     def nearest(
-        self, version: str, vector: Any, where: str | None, limit: int, kinds: Sequence[str] | None = None
+        self,
+        version: str,
+        vector: Any,
+        where: str | None,
+        limit: int,
+        kinds: Sequence[str] | None = None,
+        *,
+        texts: bool = True,
     ) -> pl.DataFrame:
         """The nearest points, whatever the filter."""
+        del texts
         self.filters.append(where)
         self.versions.append(version)
         rows = [

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
+from lance_rows import NOW
 
 from headwater.query.candidates import candidates
-from headwater.query.positions import positions
+from headwater.query.positions import Positions, positions
 from headwater.query.search import exact_words, find, search_index
 from headwater.schemas import limits
 from headwater.schemas.answers import Scope
+from headwater.schemas.columns import events_to_arrow
 from headwater.schemas.errors import InputError
 from headwater.schemas.events import Kind
 
@@ -260,8 +263,12 @@ def test_fewer_by_meaning_in_a_large_project(world: Any, monkeypatch: pytest.Mon
 def test_places_follow_the_table(world: Any) -> None:
     """New and late events find their place, deleted ones leave it; no more than POSITIONS_KEPT projects are kept."""
 
+    def look(scope: Scope = ONE) -> Positions:
+        found: Positions = world.events.view(lambda view: positions(world.stores, scope, view))
+        return found
+
     def places() -> dict[str, float]:
-        return dict(positions(world.stores, ONE).select("id", "place").iter_rows())
+        return dict(look().order.select("id", "place").iter_rows())
 
     world.add(
         world.event("a", "x", 1),
@@ -271,10 +278,62 @@ def test_places_follow_the_table(world: Any) -> None:
     assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_b": 1.0}
     world.add(world.event("c", "x", 4))
     assert places()["evt_c"] == 2.0
-    world.add(world.event("late", "x", 0))
+    world.add(world.event("late", "x", 0), world.event("start", "", 0, kind=Kind.SESSION_START))
     assert places()["evt_c"] == 3.0
     world.events.delete("id = 'evt_late'")
     assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_b": 1.0, "evt_c": 2.0}
+    world.events.upsert(events_to_arrow([world.event("b", "x", 9)]))
+    assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_c": 1.0, "evt_b": 2.0}
+    before = look()
+    world.events.maintain(NOW, force=True)  # rows lie in other fragments now
+    assert places() == {"evt_a": 0.0, "evt_t": 0.5, "evt_c": 1.0, "evt_b": 2.0}
+    assert before.fragments != look().fragments
     for n in range(limits.POSITIONS_KEPT + 2):
-        positions(world.stores, Scope(f"/p/{n}"))
+        look(Scope(f"/p/{n}"))
     assert len(world.stores.positions) == limits.POSITIONS_KEPT
+
+
+def test_neighbours_are_the_messages_beside(world: Any) -> None:
+    """Before and after an event stand the next messages of its session, calls between them passed over."""
+    world.add(
+        world.event("s", "", 0, kind=Kind.SESSION_START),
+        world.event("t0", "x", 1, kind=Kind.TOOL, tool="Bash"),
+        world.event("a", "x", 2),
+        world.event("t1", "x", 3, kind=Kind.TOOL, tool="Bash"),
+        world.event("t2", "x", 4, kind=Kind.TOOL, tool="Bash"),
+        world.event("b", "x", 5),
+        world.event("c", "x", 0, session_id="s2"),
+    )
+    found = world.events.view(lambda view: positions(world.stores, ONE, view))
+    ids = [*(one.removeprefix("evt_") for one in found.rows.get_column("id").to_list()), None]
+    beside = {ids[n]: (ids[found.before[n]], ids[found.after[n]]) for n in range(found.rows.height)}
+    assert beside == {
+        "t0": (None, "a"),
+        "a": (None, "b"),
+        "t1": ("a", "b"),
+        "t2": ("a", "b"),
+        "b": ("a", None),
+        "c": (None, None),
+        "s": (None, None),
+    }
+    assert [ids[n] for n in found.of_ids(pl.Series(["evt_b", "evt_none", "evt_s"]))] == ["b", None, "s"]
+    assert found.of_rows(found.rows.get_column("_rowid").reverse()).tolist() == list(range(6, -1, -1))
+
+
+def test_narrow_scopes_hold_for_what_is_found_by_meaning(world: Any) -> None:
+    """An index of vectors that is behind the events lets nothing through that the scope does not."""
+    world.add(
+        world.event("a", "one", session_id="s1"), world.event("b", "two", session_id="s2", agent="codex")
+    )
+    world.vectors.points = {"evt_a": (1.0, 0.0), "evt_b": (1.0, 0.0), "evt_gone": (1.0, 0.0)}
+    assert names(world, "car", Scope("/p/one", session_id="s2"), meaning=True) == ["b"]
+    assert names(world, "car", Scope("/p/one", agent="claude-code"), meaning=True) == ["a"]
+    assert names(world, "car", Scope("/p/two"), meaning=True) == []
+
+
+def test_a_call_without_text_is_named(world: Any) -> None:
+    """What has no text to show is shown by what it is."""
+    world.add(world.event("t", " \u2028", kind=Kind.TOOL, tool="Bash"))
+    world.vectors.points = {"evt_t": (1.0, 0.0)}
+    (found,) = find(world.stores, "car", ONE, 5, world.encoder).items
+    assert found.summary == "[tool Bash]"

@@ -15,6 +15,7 @@ from headwater.storage.table_damage import map_error
 from headwater.storage.tables import LanceStore, last_wins, quote
 
 if TYPE_CHECKING:
+    from headwater.storage.table_reads import TableView
     from headwater.storage.tables import LanceTable
 from lance_rows import NOW, event, ids, rows, stale
 
@@ -39,6 +40,37 @@ class TestStore:
         assert reader.count() == 0
         store.open(EVENTS).add(rows(1))
         assert reader.count() == 1
+
+    def test_a_view_stays_as_it_is(self, store: LanceStore) -> None:
+        """Rows are numbered in a view, taken by their numbers in any order, and none come or go while it is open."""
+        table = store.open(EVENTS)
+        assert store.open(vectors_def(4), "v", create=False).view(lambda view: view.stamp) is None
+        table.add(rows(*range(5)))
+
+        def look(view: TableView) -> list[str]:
+            known = view.scan(["id"], None, numbered=True).sort("id", descending=True)
+            table.delete(f"id = '{known.get_column('id')[0]}'")
+            assert view.stamp != table.view(lambda newer: newer.stamp)
+            taken = view.take(known.get_column("_rowid"), ["id"]).get_column("id").to_list()
+            assert taken == known.get_column("id").to_list()
+            return taken
+
+        assert len(table.view(look) or []) == 5
+        assert table.count() == 4
+
+    def test_fragments_tell_what_changed(self, store: LanceStore) -> None:
+        """Added rows lie in a new fragment; where one is deleted the files stay and only `deleted` changes."""
+        table = store.open(EVENTS)
+        table.add(rows(1, 2, 3))
+        first = table.view(lambda view: view.fragments()) or {}
+        table.delete(f"id = '{rows(1).column('id')[0].as_py()}'")
+        (trimmed,) = (table.view(lambda view: view.fragments()) or {}).values()
+        assert [one.files for one in first.values()] == [trimmed.files]
+        assert trimmed not in first.values()
+        table.add(rows(1))
+        now = table.view(lambda view: view.fragments()) or {}
+        assert len(now) == 2
+        assert trimmed in now.values()
 
     def test_write_without_a_table_is_a_store_error(self, store: LanceStore) -> None:
         """A reader's handle cannot make a table by writing."""
