@@ -15,7 +15,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from headwater.schemas import limits
 from headwater.schemas.answers import Scope
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.config import Config
+from headwater.schemas.ids import digest
 from headwater.storage.embedder import load
 from headwater.storage.home import Home
 from headwater.storage.models import resolve
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
 
     from headwater.query.ranking import Weights
     from headwater.query.search import Found
+    from headwater.schemas.answers import IndexItem
     from headwater.storage.embedder import Encoder
 
 SETS = ("locomo", "beam", "devmembench", "stories", "own")
 NO_ANSWER = frozenset({"none", "no_answer", "abstention"})
+_ID_CHARS = 16  # of an id as the product derives it
 _AGAIN = 60  # questions of the second round, whose seconds are told
 
 
@@ -57,7 +60,8 @@ _AGAIN = 60  # questions of the second round, whose seconds are told
 class Answered:
     """A question, the ids found, best first, their sessions, the first score and what the answer costs.
 
-    `is_expanded`: the rules show the first result whole.
+    `is_expanded`: the rules show the first result whole. `tokens_to_gold`: of the index, and of the whole texts, up to
+    and with the first of the ten that is gold; None when none of them is.
     """
 
     question: Question
@@ -68,6 +72,7 @@ class Answered:
     index_tokens: int
     text_tokens: int
     wall_s: float
+    tokens_to_gold: tuple[int, int] | None = None
 
 
 def load_set(name: str, path: Path) -> list[sets.DataSet]:
@@ -146,15 +151,30 @@ def _answered(one: Question, found: Found, wall_s: float) -> Answered:
     decision = expansion.decide(rows, settings.auto_expand, settings.layer1.min_score)
     sessions = dict.fromkeys(item.session_id for item in found.items)
     texts = [found.contents.get(item.id, "") for item in first]
+    rank = next((n for n, item in enumerate(first, 1) if item.id in one.gold), 0)
     return Answered(
         one,
         tuple(item.id for item in found.items),
         tuple(sessions),
         found.items[0].score if found.items else 0.0,
         bool(decision.details),
-        estimate_tokens(index_text(first)) if first else 0,
-        sum(estimate_tokens(text) for text in texts),
+        _index_tokens(first),
+        _tokens(texts),
         wall_s,
+        (_index_tokens(first[:rank]), _tokens(texts[:rank])) if rank else None,
+    )
+
+
+def _tokens(texts: Sequence[str]) -> int:
+    """Return the tokens of texts one below the other: one counter for the index, the texts and the history."""
+    return estimate_tokens("\n\n".join(texts))
+
+
+def _index_tokens(items: Sequence[IndexItem]) -> int:
+    """Return the tokens of rows as a terminal shows them; made-up ids count like those that the product derives."""
+    made = (item.short if len(item.id) == _ID_CHARS else item.id[:4] + digest(item.id)[:4] for item in items)
+    return estimate_tokens(
+        index_text([replace(item, short=short) for item, short in zip(items, made, strict=True)])
     )
 
 
@@ -218,7 +238,7 @@ def show(name: str, result: dict[str, Any]) -> None:
 def measure(
     found: sets.DataSet, encoder: Encoder
 ) -> tuple[dict[str, list[Answered]], list[float], list[int]]:
-    """Return answers by arm, seconds of a second round of ten results each, and characters of each project."""
+    """Return answers by arm, seconds of a second round of ten results each, and tokens of each project."""
     home = prepared(found, encoder)
     stores = Stores.open(home)
     asked = with_ids(found, home)
@@ -229,10 +249,28 @@ def measure(
     }
     again_s = [one.wall_s for one in ask(stores, asked[:_AGAIN], encoder, 10)]
     rows = LanceStore(home.lance).open(EVENTS, create=False).scan(["project", "content"])
-    chars: dict[str, int] = defaultdict(int)
+    history: dict[str, list[str]] = defaultdict(list)
     for project, content in rows.iter_rows():
-        chars[project] += len(content)
-    return arms, again_s, list(chars.values())
+        history[project].append(content)
+    return arms, again_s, [_tokens(texts) for texts in history.values()]
+
+
+def token_figures(done: Sequence[Answered], history: Sequence[int]) -> dict[str, Any]:
+    """Return what answers cost, all by the product's own estimate: means over questions, `history` over projects."""
+    index = sum(one.index_tokens for one in done) / len(done)
+    texts = sum(one.text_tokens for one in done) / len(done)
+    whole = sum(history) / len(history)
+    to_gold = [one.tokens_to_gold for one in done if one.tokens_to_gold is not None]
+    return {
+        "index_top10": round(index),
+        "texts_top10": round(texts),
+        "history": round(whole),
+        "index_of_texts": round(index / texts, 3),
+        "history_of_index": round(whole / index, 1),
+        "n_to_gold": len(to_gold),
+        "index_to_gold": round(sum(one for one, _ in to_gold) / max(1, len(to_gold))),
+        "texts_to_gold": round(sum(one for _, one in to_gold) / max(1, len(to_gold))),
+    }
 
 
 def main() -> None:
@@ -246,24 +284,20 @@ def main() -> None:
     encoder = load(resolve(args.model, Home.open(CACHE / "models-home")))
     arms: dict[str, list[Answered]] = defaultdict(list)
     again_s: list[float] = []
-    chars: list[int] = []
+    history: list[int] = []
     for found in load_set(args.set, args.path):
-        one_arms, one_s, one_chars = measure(found, encoder)
+        one_arms, one_s, one_history = measure(found, encoder)
         for name, rows in one_arms.items():
             arms[name] += rows
         again_s += one_s
-        chars += one_chars
+        history += one_history
     done = arms["ours"]
     reports = {name: report(rows) for name, rows in arms.items()}
     result = {
         "set": args.set,
         "model": args.model,
         **reports,
-        "tokens": {
-            "index_top10": round(sum(one.index_tokens for one in done) / len(done)),
-            "texts_top10": round(sum(one.text_tokens for one in done) / len(done)),
-            "history_chars_4": round(sum(chars) / 4 / len(chars)),
-        },
+        "tokens": token_figures(done, history),
         "latency_ms": {
             "first_p50": round(1000 * median(one.wall_s for one in done), 1),
             "p50": round(1000 * median(again_s), 1),

@@ -41,7 +41,8 @@ class Candidates:
 
     `rows`: HEAD; `counted`: how often each term stands in it; `cosine`: of its best chunk, NaN when unknown; `before`
     and `after`: the row numbers of its neighbours in the session, -1 when there is none or it is unknown; `session`:
-    the number of its session; `total`: events in the project; `order`: their places, see `positions`.
+    the number of its session; `total`: events in the project; `order`: their places, and `known`: what else
+    is known of them all, see `positions`.
     """
 
     rows: pl.DataFrame
@@ -55,6 +56,7 @@ class Candidates:
     inside: npt.NDArray[np.bool_]
     total: int
     order: pl.DataFrame
+    known: Positions
 
 
 def candidates(stores: Stores, text: str, scope: Scope, encoder: QueryEncoder | None) -> Candidates | None:
@@ -167,6 +169,7 @@ def _put_together(
         inside=rows.get_column("inside").to_numpy(),
         total=known.placed,
         order=known.order,
+        known=known,
     )
 
 

@@ -92,13 +92,11 @@ def meta_json(meta: SearchMeta) -> dict[str, Any]:
 
 
 def index_text(items: Sequence[IndexItem], min_score: float = 0.0) -> str:
-    """Return layer 1: two lines or three per item."""
+    """Return layer 1: two lines or three per item; the day is enough, a timeline has the time."""
     blocks = []
-    for number, item in enumerate(items, start=1):
-        weak = "  weak" if item.score < min_score else ""
-        head = (
-            f"{number:2}. {item.score:.2f}  {item.kind:<8}  {local(item.at):%Y-%m-%d %H:%M}  {item.id}{weak}"
-        )
+    for item in items:
+        weak = " weak" if item.score < min_score else ""
+        head = f"{item.name} {item.score:.2f} {local(item.at):%Y-%m-%d} {item.kind}{weak}"
         notes = [f"also {item.folded} times much the same"] if item.folded else []
         notes += [f"superseded by {item.superseded_by}"] if item.superseded_by else []
         blocks.append("\n".join([head, *wrap(item.summary, _INDENT), *(_INDENT + note for note in notes)]))

@@ -50,7 +50,7 @@ def details_markdown(items: Iterable[Detail]) -> str:
 
 def _row(item: IndexItem, min_score: float) -> str:
     weak = " weak" if item.score < min_score else ""
-    return f"| {_cell(item.id)} | {_cell(_noted(item))} | {item.score:.2f}{weak} |"
+    return f"| {_cell(item.name)} | {_cell(_noted(item))} | {item.score:.2f}{weak} |"
 
 
 def _noted(item: IndexItem) -> str:

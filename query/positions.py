@@ -69,6 +69,17 @@ class Positions:
         """Return the number of each row of the table, -1 for those that are not here."""
         return _found(row_ids.to_numpy(), *self._by_row)
 
+    def alike(self, id_: str) -> pl.Series:
+        """Return the ids that begin with the same SHORT_ID_CHARS characters."""
+        keys, numbers = self._by_beginning
+        (key,) = _beginnings(pl.Series([id_]))
+        first, last = np.searchsorted(keys, key, side="left"), np.searchsorted(keys, key, side="right")
+        return self.rows.get_column("id").gather(numbers[first:last])
+
+    @cached_property
+    def _by_beginning(self) -> tuple[npt.NDArray[np.uint64], Numbers]:
+        return _sorted(_beginnings(self.rows.get_column("id")))
+
     @cached_property
     def _by_id(self) -> tuple[npt.NDArray[np.uint64], Numbers]:
         return _sorted(self.rows.get_column("id").hash().to_numpy())
@@ -146,6 +157,10 @@ def _neighbours(ordered: pl.DataFrame, more: int) -> tuple[Numbers, Numbers]:
     next_ = np.minimum.accumulate(np.where(is_message, number, count)[::-1])[::-1][1:]
     after[: max(0, count - 1)] = np.where(next_ < end[:-1], next_, -1)
     return before, after
+
+
+def _beginnings(ids: pl.Series) -> npt.NDArray[np.uint64]:
+    return ids.str.slice(0, limits.SHORT_ID_CHARS).hash().to_numpy()
 
 
 def _sorted(keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], Numbers]:

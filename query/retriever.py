@@ -14,6 +14,7 @@ from headwater.query.answer_budget import AnswerBudget
 from headwater.query.cache import ProgressiveCache, state_of
 from headwater.query.expansion import Decision
 from headwater.query.formatter import ContextFormatter, Style
+from headwater.query.short_ids import resolved
 from headwater.query.summaries import with_summaries
 from headwater.query.summary import first_sentence
 from headwater.schemas import clock, limits
@@ -85,20 +86,31 @@ class ProgressiveRetriever:
     def get_timeline(
         self, ids: Sequence[str], scope: Scope, window: int = timeline_module.WINDOW
     ) -> Timeline:
-        """Return layer 2: what happened around some items, and which ids are unknown. Raises InputError."""
+        """Return layer 2: what happened around some items, and which ids are unknown.
+
+        The beginning of an id will do. Raises InputError.
+        """
         stores = self._current()
         key = ("around", tuple(ids), scope, window, state_of(stores))
-        return self._cache.get(2, key, lambda: timeline_module.timeline(stores, ids, scope, window))
+
+        def make() -> Timeline:
+            return timeline_module.timeline(stores, resolved(stores, ids, scope), scope, window)
+
+        return self._cache.get(2, key, make)
 
     def get_timeline_between(self, scope: Scope, limit: int, targets: Sequence[str] = ()) -> Timeline:
         """Return layer 2 of a scope's stretch of time. Raises InputError."""
         return timeline_module.timeline_between(self._current(), scope, limit, targets)
 
     def get_details(self, ids: Sequence[str], scope: Scope) -> Details:
-        """Return layer 3: whole items, and which ids are unknown. Raises InputError."""
+        """Return layer 3: whole items, and which ids are unknown; beginnings of ids will do. Raises InputError."""
         stores = self._current()
         key = ("details", tuple(ids), scope, state_of(stores))
-        return self._cache.get(3, key, lambda: details_module.get_details(stores, ids, scope), _is_small)
+
+        def make() -> Details:
+            return details_module.get_details(stores, resolved(stores, ids, scope), scope)
+
+        return self._cache.get(3, key, make, _is_small)
 
     def smart_search(
         self,
@@ -141,7 +153,8 @@ class ProgressiveRetriever:
         if options.disclosure == "index":
             return Decision(""), ()
         most = max(settings.max_auto_expand_count, 1)
-        named = self.get_details(says.ids[:most], scope).items if says.ids else ()
+        ids = resolved(self._current(), says.ids[:most], scope, strict=False)
+        named = self.get_details(ids, scope).items if ids else ()
         if named:
             decision = Decision(Reason.EXPLICIT_ID, (), tuple(item.id for item in named))
         else:

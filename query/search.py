@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,6 +12,7 @@ from headwater.query import confidence, ranking, scripts
 from headwater.query.candidates import HEAD, candidates
 from headwater.query.evidence import evidence
 from headwater.query.scope import where
+from headwater.query.short_ids import shortened
 from headwater.query.summary import summary
 from headwater.schemas import limits
 from headwater.schemas.answers import IndexItem, Scope
@@ -86,7 +87,9 @@ def find(
     ids = ranking.behind(scored.rows.get_column("id").to_list(), newer)
     place = pl.DataFrame({"id": ids, "rank": range(len(ids))}, schema={"id": pl.String, "rank": pl.Int64})
     best = scored.rows.join(place, on="id").sort("rank").with_columns(pl.col("score").cum_min()).head(top_k)
-    return _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
+    items = _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
+    named = (replace(one, short=shortened(one.id, found.known.alike(one.id))) for one in items.items)
+    return replace(items, items=tuple(named))
 
 
 def rank(stores: Stores, found: Candidates, text: str, weights: Weights = ranking.ALL) -> pl.DataFrame:

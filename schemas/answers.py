@@ -37,7 +37,8 @@ class Scope:
 class IndexItem:
     """Layer 1: one line of a search result; `summary` is one line of at most 100 characters, `score` in [0, 1].
 
-    `folded` is how many near-duplicates it stands for, `superseded_by` the id of what says otherwise now.
+    `folded` is how many near-duplicates it stands for, `superseded_by` the id of what says otherwise now, `short` the
+    beginning of the id that names it in its project, "" when it is not known.
     """
 
     id: str
@@ -49,6 +50,12 @@ class IndexItem:
     project: str
     folded: int = 0
     superseded_by: str | None = None
+    short: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a person or an agent can ask for it by."""
+        return self.short or self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,13 +103,13 @@ Left out, for want of room: evt_7, evt_8 and 3 more
 3 of 5 matches, about 99 tokens, clear_winner"""
 
 TERMINAL = """\
- 1. 0.94  insight   2026-01-30 14:05  mem_1
+mem_1 0.94 2026-01-30 insight
     DuckDB 스키마 설계 논의
- 2. 0.87  response  2026-01-30 14:00  mem_2
+mem_2 0.87 2026-01-30 response
     a | b
     also 2 times much the same
     superseded by mem_1
- 3. 0.52  prompt    2026-01-30 13:00  mem_3  weak
+mem_3 0.52 2026-01-30 prompt weak
     벡터 저장소 설정
 
 Use "show ID" to see details

@@ -30,7 +30,16 @@ def answer_of(texts: Sequence[str], details: int = 3, session: str = "s1", files
     times = [AT + timedelta(minutes=n) for n in range(len(texts))]
     kinds = [KINDS[n % len(KINDS)] for n in range(len(texts))]
     rows = tuple(
-        IndexItem(id_, summary(text, label="event"), max(0.0, 0.95 - n / 50), kind, at, session, "/p")
+        IndexItem(
+            id_,
+            summary(text, label="event"),
+            max(0.0, 0.95 - n / 50),
+            kind,
+            at,
+            session,
+            "/p",
+            short=f"evt_{n:04}",
+        )
         for n, (id_, text, kind, at) in enumerate(zip(ids, texts, kinds, times, strict=True))
     )
     places = tuple(

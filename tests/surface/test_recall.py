@@ -112,12 +112,12 @@ def test_filters_hold(run: Run) -> None:
     much = ("--min-score", "0", "--disclosure", "index", "--top-k", "100", "--max-tokens", "20000")
     project = ("--project", "/p/one", *much)
     everything = run("search", "retry webhook", *project)
-    assert all(part in everything for part in ("prompt ", "response ", "insight ", "tool "))
+    assert all(part in everything for part in (" prompt\n", " response\n", " insight\n", " tool\n"))
     assert SECRET not in everything
     only = run("search", "retry webhook", *project, "--kind", "prompt")
-    assert "response " not in only
+    assert " response\n" not in only
     touching = run("search", "retry webhook", *project, "--file", "src/retry.py")
-    assert [name for name in range(40) if f"evt_s1p{name}\n" in touching + "\n"] == [0, 10, 20, 30]
+    assert [name for name in range(40) if f"\nevt_s1p{name} " in "\n" + touching] == [0, 10, 20, 30]
     assert "Nothing found." in run("search", "retry", *project, "--session", "s2")
     assert "Nothing found." in run("search", "retry", *project, "--agent", "codex")
     assert "Nothing found." in run("search", "retry", *project, "--until", "2026-01-04")
