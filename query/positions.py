@@ -147,9 +147,9 @@ def _neighbours(ordered: pl.DataFrame, more: int) -> tuple[Numbers, Numbers]:
     count = ordered.height
     number = np.arange(count, dtype=np.int32)
     is_message = (ordered.get_column("kind") != Kind.TOOL.value).to_numpy()
-    session = ordered.get_column("session_id").rle_id().to_numpy()
-    start = np.searchsorted(session, session, side="left")
-    end = np.searchsorted(session, session, side="right")
+    lengths = ordered.get_column("session_id").rle().struct.field("len").to_numpy()
+    ends = np.cumsum(lengths)  # of the sessions
+    start, end = np.repeat(ends - lengths, lengths), np.repeat(ends, lengths)
     before = np.full(count + more, -1, dtype=np.int32)
     after = before.copy()
     last = np.maximum.accumulate(np.where(is_message, number, -1))[:-1]
@@ -164,7 +164,7 @@ def _beginnings(ids: pl.Series) -> npt.NDArray[np.uint64]:
 
 
 def _sorted(keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], Numbers]:
-    order = np.argsort(keys).astype(np.int32)
+    order = np.argsort(keys, kind="stable").astype(np.int32)  # the numbers of rows rise in long runs
     return keys[order], order
 
 
