@@ -21,9 +21,9 @@ from common import DATA, ROOT
 from retrieval import with_ids
 from retrieval_home import CACHE, prepared
 
-from headwater.query import confidence
+from headwater.query import confidence, ranking
 from headwater.query.candidates import candidates
-from headwater.query.search import rank
+from headwater.query.search import rank, reversed_by
 from headwater.query.stores import Stores
 from headwater.schemas.answers import Scope
 from headwater.storage.embedder import load
@@ -41,6 +41,7 @@ FILE = ROOT / "query" / "calibration.json"
 POINTS = ((0.5, 0.7), (0.7, 0.85), (0.8, 0.92))  # precision from here on, score
 _PENALTY = 0.3  # on squared weights: some hundred questions, a dozen features
 _ROUNDS = 50
+_FOLDS = 10
 _LEAST = 8  # first results that a precision is told of
 
 
@@ -76,23 +77,25 @@ def cases(found: sets.DataSet, encoder: Encoder, *, with_vectors: bool) -> list[
         if near is None:
             continue
         rows = rank(stores, near, one.text)
-        right = rows.get_column("id")[0] in one.gold
+        first = ranking.newest_first(rows.get_column("id").to_list(), reversed_by(stores, near, scope))[0]
+        right = first in one.gold
         done.append(Case(found.name, one.part, confidence.features(rows), right, bool(one.gold)))
     return done
 
 
 def fit(rows: list[Case]) -> dict[str, Any]:
-    """Return weights, bias and points of the map, with the figures they stand on."""
+    """Return weights, bias and points of the map, with the figures they stand on.
+
+    The points are those of strengths that each case gets from weights fitted without it: with its own it looks surer
+    than a new question would.
+    """
     x = np.column_stack([np.stack([one.features for one in rows]), np.ones(len(rows))])
     y = np.array([float(one.right) for one in rows])
-    penalty = _PENALTY * np.diag([*np.ones(x.shape[1] - 1), 0.0])
-    weights = np.zeros(x.shape[1])
-    for _ in range(_ROUNDS):  # Newton's steps; the problem is convex
-        p = 1 / (1 + np.exp(-(x @ weights)))
-        slope = x.T @ (y - p) - penalty @ weights
-        curve = (x * (p * (1 - p))[:, None]).T @ x + penalty
-        weights += np.linalg.solve(curve, slope)
-    strength = x @ weights
+    weights = _weights(x, y)
+    fold = np.arange(len(rows)) % _FOLDS
+    strength = np.zeros(len(rows))
+    for number in range(_FOLDS):
+        strength[fold == number] = x[fold == number] @ _weights(x[fold != number], y[fold != number])
     points = [[float(strength.min()) - 1.0, 0.0]]
     for precision, score in POINTS:
         at = max(_strength_at(strength, y, precision), points[-1][0] + 0.01)
@@ -105,6 +108,18 @@ def fit(rows: list[Case]) -> dict[str, Any]:
         "fitted_on": len(rows),
         "right_first": round(float(y.mean()), 4),
     }
+
+
+def _weights(x: Vector, y: Vector) -> Vector:
+    """Return the weights of a logistic regression, the last column's, which is 1, without a penalty."""
+    penalty = _PENALTY * np.diag([*np.ones(x.shape[1] - 1), 0.0])
+    weights = np.zeros(x.shape[1])
+    for _ in range(_ROUNDS):  # Newton's steps; the problem is convex
+        p = 1 / (1 + np.exp(-(x @ weights)))
+        slope = x.T @ (y - p) - penalty @ weights
+        curve = (x * (p * (1 - p))[:, None]).T @ x + penalty
+        weights += np.linalg.solve(curve, slope)
+    return weights
 
 
 def _strength_at(strength: Vector, right: Vector, precision: float) -> float:

@@ -39,15 +39,16 @@ _FOUND = pl.Schema({"id": pl.String, "cosine": pl.Float64, "passage": pl.String}
 class Candidates:
     """Rows in a fixed order, and for each what speaks for it; `inside`: whether it may be an answer itself.
 
-    `rows`: HEAD; `counted`: how often each term stands in it; `cosine`: of its best chunk, NaN when unknown; `before`
-    and `after`: the row numbers of its neighbours in the session, -1 when there is none or it is unknown; `session`:
-    the number of its session; `total`: events in the project; `order`: their places, and `known`: what else
-    is known of them all, see `positions`.
+    `rows`: HEAD; `counted`: how often each term stands in it; `paired`: 1 where a pair of words does, see
+    `lexicon.pairs_of_query`; `cosine`: of its best chunk, NaN when unknown; `before` and `after`: the row numbers of
+    its neighbours in the session, -1 when there is none or it is unknown; `session`: the number of its session;
+    `total`: events in the project; `order`: their places, and `known`: what else is known of them all, see `positions`.
     """
 
     rows: pl.DataFrame
     terms: tuple[lexicon.Term, ...]
     counted: lexicon.Matrix
+    paired: lexicon.Matrix
     lengths: Vector
     cosine: Vector
     before: npt.NDArray[np.int64]
@@ -70,7 +71,7 @@ def _seen(
     """Return the candidates in one view of the events."""
     terms = tuple(lexicon.terms_of_query(text))
     known = positions(stores, scope, view)
-    look = _Look(view, known, terms)
+    look = _Look(view, known, terms, tuple(lexicon.pairs_of_query(text)))
     is_large = known.placed >= limits.VECTOR_INDEX_ROWS
     most = limits.SEARCH_NEAREST_OF_MANY if is_large else limits.SEARCH_CANDIDATES
     with ThreadPoolExecutor(1) as beside:
@@ -96,6 +97,7 @@ class _Texts:
     numbers: Numbers
     rows: pl.DataFrame
     counted: lexicon.Matrix
+    paired: lexicon.Matrix
     lengths: Vector
 
     def of(self, other: _Texts | None, numbers: Numbers) -> _Texts:
@@ -108,6 +110,7 @@ class _Texts:
             numbers,
             pl.concat([one.rows for one in parts])[at],
             np.concatenate([one.counted for one in parts])[at],
+            np.concatenate([one.paired for one in parts])[at],
             np.concatenate([one.lengths for one in parts])[at],
         )
 
@@ -119,6 +122,7 @@ class _Look:
     view: TableView
     known: Positions
     terms: tuple[lexicon.Term, ...]
+    pairs: tuple[str, ...]
 
     def take(self, numbers: Numbers, columns: tuple[str, ...]) -> pl.DataFrame:
         """Return columns of some events, read from the table."""
@@ -129,7 +133,8 @@ class _Look:
         rows = self.take(numbers, _TEXT)
         texts = lexicon.flat(rows.get_column("content"))
         lengths = texts.str.len_chars().to_numpy().astype(float)
-        return _Texts(numbers, rows, lexicon.counts(texts, self.terms), lengths)
+        counted, paired = lexicon.counts(texts, self.terms), lexicon.presence(texts, self.pairs)
+        return _Texts(numbers, rows, counted, paired, lengths)
 
     def tools(self, numbers: Numbers, rows: pl.DataFrame) -> pl.Series:
         """Return the call of each row that has no text to show, null for all others."""
@@ -161,6 +166,7 @@ def _put_together(
         rows=rows,
         terms=look.terms,
         counted=texts.counted,
+        paired=texts.paired,
         lengths=texts.lengths,
         cosine=rows.get_column("cosine").to_numpy().astype(float),
         before=place[known.before[numbers]],

@@ -25,7 +25,7 @@ FEATURES = (
     "cosine",
     "words",
     "meaning",
-    "meaning_near",
+    "meaning_beside",
     "share",
     "agreed",
     "short",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ _PART_WEIGHT = 0.5  # of the first two syllables of a longer Korean word: its en
 
 _WORD = re.compile(r"[A-Za-z]+|[0-9]+(?:\.[0-9]+)*")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
+_RUN = re.compile(r"[a-z0-9]+|[\uac00-\ud7a3]+|[\u3040-\u30ff\u4e00-\u9fff]+")
+_GAP = r"[^a-z0-9\x{ac00}-\x{d7a3}\x{3040}-\x{30ff}\x{4e00}-\x{9fff}]{1,4}"  # between two words side by side
 _HANGUL = re.compile("[\uac00-\ud7a3]{2,}")
 _STOP_TEXT = """
     a about above after again all also am an and any are as at be because been before being below between both but
@@ -41,6 +44,11 @@ _STOP_TEXT = """
     s t d m re ve ll
 """
 _STOP = frozenset(_STOP_TEXT.split())
+_NO_SIDE_TEXT = """
+    what where when who how why which does did do is are was were the a an of to in on for with and or it its that this
+    be by at as from has have had i my we our you not can could should would
+"""
+_NO_SIDE = frozenset(_NO_SIDE_TEXT.split())  # of a pair; most other words are one: `go camping`, `no longer`
 _ENDINGS = ("s", "es", "ed", "d", "ing", "er", "ers")
 
 
@@ -69,6 +77,20 @@ def terms_of_query(query: str) -> list[Term]:
                 if _HANGUL.fullmatch(topic) and len(topic) > 2:
                     found.setdefault(topic[:2], Term(topic[:2], topic[:2], _PART_WEIGHT))
     return list(found.values())[: limits.QUERY_TERMS]
+
+
+def pairs_of_query(query: str) -> list[str]:
+    """Return a pattern for each two words that stand side by side in a query, for texts that went through `flat`.
+
+    Words that say nothing are no side of a pair; at most QUERY_PAIRS.
+    """
+    words = _RUN.findall(_CAMEL.sub(r"\1 \2", query).lower())
+    pairs = [
+        f"{re.escape(one)}{_GAP}{re.escape(two)}"
+        for one, two in pairwise(words)
+        if one not in _NO_SIDE and two not in _NO_SIDE
+    ]
+    return list(dict.fromkeys(pairs))[: limits.QUERY_PAIRS]
 
 
 def with_endings(terms: Sequence[Term]) -> str:
@@ -101,6 +123,13 @@ def counts(texts: pl.Series, terms: Sequence[Term]) -> Matrix:
     if not terms or texts.is_empty():
         return np.zeros((len(texts), len(terms)))
     return np.column_stack([texts.str.count_matches(term.pattern).to_numpy() for term in terms]).astype(float)
+
+
+def presence(texts: pl.Series, patterns: Sequence[str]) -> Matrix:
+    """Return 1 where a pattern (column) stands in a text (row) that went through `flat`, else 0."""
+    if not patterns or texts.is_empty():
+        return np.zeros((len(texts), len(patterns)))
+    return np.column_stack([texts.str.contains(pattern).to_numpy() for pattern in patterns]).astype(float)
 
 
 def rarity(found: Matrix, terms: Sequence[Term], total: int) -> npt.NDArray[np.float64]:

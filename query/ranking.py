@@ -1,9 +1,10 @@
 """The order of candidates from what speaks for them: few weights, the same for every set, and what shifts them.
 
-Chosen on the tune parts of four question sets (see `benchmarks/retrieval.py`); what each is for:
+The weights were fitted on the tune parts of five question sets, with two models (see `benchmarks/retrieval.py`): first
+as a softmax over the candidates of each question, then by steps that make the figures themselves better. What they say:
 words and meaning of the text itself decide; its neighbours and its session say what it is about when it is short; a
-text that is long has every word and is near everything; a tool's call is the answer when a name in the code is asked
-for, else what was said about it is.
+text far from the usual length is near everything; a tool's call is the answer when a name in the code is asked for,
+else what was said about it is.
 """
 
 from __future__ import annotations
@@ -21,19 +22,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each column of the evidence counts; those that count against are below 0."""
+    """How much each column of the evidence counts, each in [0, 1]; those that count against are below 0."""
 
-    words: float = 0.4
-    words_near: float = 0.5
-    words_session: float = 0.5
-    covered: float = 0.6
-    meaning: float = 0.45
-    meaning_near: float = 0.8
-    meaning_session: float = 0.6
-    long: float = -0.6
-    tiny: float = -0.5
-    call: float = -1.0
-    day: float = 2.0
+    words: float = 0.6  # BM25 of the text, against the best
+    words_near: float = 1.7  # of the text with the messages before and after it
+    words_beside: float = 1.6  # mean of the messages two before and two after
+    words_session: float = 1.3  # of all that was found of its session
+    covered: float = 0.9  # share of the query's words, by rarity, that it has
+    covered_near: float = 1.3  # that it has with the messages before and after
+    phrase: float = 2.5  # share of the query's pairs of words that stand side by side in it
+    meaning: float = 2.4  # nearness of its nearest chunk, from the farthest to the nearest
+    meaning_beside: float = 1.2  # of the nearer of the messages before and after
+    meaning_session: float = 2.7  # mean of its session's three nearest
+    prompt: float = 0.5  # a person wrote it
+    asked: float = 3.7  # a person wrote it, and the query is about what was asked
+    number: float = 2.9  # it has a number, and the query wants one
+    day: float = 22.2  # it happened on the day of the query
+    edge: float = 10.9  # it is the last (first) of that day, and the query wants the last (first)
+    tiny: float = -0.4  # fewer than 12 characters
+    question: float = -1.0  # it ends in a question mark: it asks and answers nothing
+    call: float = -1.8  # a tool's call, and the query names nothing in the code
+    look: float = -1.0  # a call that changes no file, and the query names something in the code
+    off_length: float = -2.6  # far shorter or longer than what answers a question
 
 
 ALL = Weights()
@@ -49,8 +59,6 @@ def blend(evidence: pl.DataFrame, exact: pl.DataFrame | None, weights: Weights =
     all comes before every row that has not, whatever else speaks for it.
     """
     values = {one.name: getattr(weights, one.name) for one in fields(weights)}
-    if exact is not None:
-        values["call"] = 0.0
     top = sum(value for value in values.values() if value > 0)
     low = sum(value for value in values.values() if value < 0)
     total = sum((pl.col(name) * value for name, value in values.items() if value), pl.lit(0.0))
@@ -84,19 +92,21 @@ def folded(rows: pl.DataFrame) -> pl.DataFrame:
     return counted.unique(["project", "_same"], keep="first", maintain_order=True).drop("_same")
 
 
-def behind(ids: Sequence[str], newer: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return ids with each that something supersedes (`newer`: id -> what does) behind the best of those among them."""
+def newest_first(ids: Sequence[str], newer: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return ids with the best of what supersedes each (`newer`: id -> what does) right before it, if not above.
+
+    Who asks for what was given up wants to know what came in its place, though it may have no word of the question.
+    """
     place = {id_: n for n, id_ in enumerate(ids)}
-    after: dict[str, list[str]] = {}  # what comes right behind each
-    moved: set[str] = set()
-    for n, id_ in enumerate(ids):
-        better = min((place[one] for one in newer.get(id_, ()) if one in place), default=-1)
-        if better > n:
-            after.setdefault(ids[better], []).append(id_)
-            moved.add(id_)
     ordered: list[str] = []
-    todo = [id_ for id_ in reversed(ids) if id_ not in moved]
-    while todo:
-        ordered.append(todo.pop())
-        todo += reversed(after.get(ordered[-1], []))
+    done: set[str] = set()
+    for id_ in ids:
+        chain = [id_] if id_ not in done else []  # each with what supersedes it after it
+        while chain:
+            done.add(chain[-1])
+            better = [one for one in newer.get(chain[-1], ()) if one in place and one not in done]
+            if not better:
+                ordered += reversed(chain)
+                break
+            chain.append(min(better, key=place.__getitem__))
     return ordered

@@ -68,7 +68,7 @@ def find(
 
     The scope's filter comes before the choice of the best. Works with words alone (no encoder, no vectors, or an
     encoder of another version) and with vectors alone (no word in common). Rows that repeat a better one are counted
-    in its `folded`; what was reversed stands behind what holds now. Scores are in [0, 1] and fall; see `confidence`
+    in its `folded`; before what was reversed comes what reversed it. Scores are in [0, 1] and fall; see `confidence`
     for what they say. No text raises; an empty one finds nothing. Raises InputError for a `top_k` outside 1 to
     TOP_K_MAX. `weights` are for measuring.
     """
@@ -84,12 +84,18 @@ def find(
     version = stores.embedding_version if encoder is not None and stores.can_compare(encoder) else None
     scored = confidence.scored(ranked, version)
     newer = reversed_by(stores, found, scope)
-    ids = ranking.behind(scored.rows.get_column("id").to_list(), newer)
-    place = pl.DataFrame({"id": ids, "rank": range(len(ids))}, schema={"id": pl.String, "rank": pl.Int64})
-    best = scored.rows.join(place, on="id").sort("rank").with_columns(pl.col("score").cum_min()).head(top_k)
+    best = put_in_order(scored.rows, newer).head(top_k)
     items = _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
     named = (replace(one, short=shortened(one.id, found.known.alike(one.id))) for one in items.items)
     return replace(items, items=tuple(named))
+
+
+def put_in_order(rows: pl.DataFrame, newer: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Return rows (best first, with `score`) with what supersedes a row before it; the scores stay where they were."""
+    ids = ranking.newest_first(rows.get_column("id").to_list(), newer)
+    place = pl.DataFrame({"id": ids, "rank": range(len(ids))}, schema={"id": pl.String, "rank": pl.Int64})
+    scores = rows.get_column("score").sort(descending=True)
+    return rows.join(place, on="id").sort("rank").with_columns(scores)
 
 
 def rank(stores: Stores, found: Candidates, text: str, weights: Weights = ranking.ALL) -> pl.DataFrame:
@@ -98,30 +104,40 @@ def rank(stores: Stores, found: Candidates, text: str, weights: Weights = rankin
     reads_all = stores.embedding_version is not None and scripts.reads_all(stores.embedding_version)
     rows = found.rows.filter(pl.Series(found.inside))
     shares = exact_shares(rows, exact) if exact else None
-    blended = ranking.blend(evidence(found, text, reads_all=reads_all), shares, weights)
+    blended = ranking.blend(evidence(found, text, reads_all=reads_all, is_exact=bool(exact)), shares, weights)
     told = blended.join(rows.select(*HEAD), on="id", how="inner")
     return ranking.folded(ranking.best_first(told))
 
 
 def reversed_by(stores: Stores, found: Candidates, scope: Scope) -> dict[str, list[str]]:
-    """Return id -> ids of the events of the turn that reverses the turn it is of, for the candidates."""
+    """Return id -> ids of the messages of the turn that reverses the turn it is of, for the candidates.
+
+    Its calls stand in for them where no message of it is a candidate.
+    """
     if stores.lance is None:
         return {}
     pairs = stores.table(REVERSALS).scan(["old_event", "new_event"], where(scope.of_project()))
     if pairs.is_empty():
         return {}
-    turns = found.order.filter(pl.col("turn_id").is_not_null()).select("id", "session_id", "turn_id")
+    turns = found.order.filter(pl.col("turn_id").is_not_null()).select(
+        "id", "session_id", "turn_id", is_message=pl.col("place") == pl.col("place").floor()
+    )
     among = turns.join(found.rows.select("id"), on="id", how="semi")
+    sides = {}
+    for side in ("old_event", "new_event"):
+        own = pairs.with_row_index("pair").rename({side: "id"}).select("pair", "id").join(turns, on="id")
+        both_ids = own.select("pair", "session_id", "turn_id").join(among, on=["session_id", "turn_id"])
+        sides[side] = both_ids.select("pair", "is_message", side=pl.col("id"))
+    later = sides["new_event"].filter(pl.col("is_message") | ~pl.col("is_message").any().over("pair"))
+    joined = sides["old_event"].select("pair", old="side").join(later.select("pair", new="side"), on="pair")
     newer: dict[str, list[str]] = {}
-    for old, new in pairs.iter_rows():
-        sides = [
-            among.join(turns.filter(pl.col("id") == one), on=["session_id", "turn_id"], how="semi")
-            .get_column("id")
-            .to_list()
-            for one in (new, old)
-        ]
-        for id_ in sides[1]:
-            newer.setdefault(id_, []).extend(one for one in sides[0] if one != id_)
+    for old, new in (
+        joined.filter(pl.col("old") != pl.col("new"))
+        .sort("pair", "old", "new")
+        .select("old", "new")
+        .iter_rows()
+    ):
+        newer.setdefault(old, []).append(new)
     return newer
 
 

@@ -36,6 +36,11 @@ _DAY_MIN = 24 * 60
 _DAY_US = _DAY_MIN * _MINUTE_US
 _ZONES_US = 14 * 60 * _MINUTE_US  # how far the day of some place is from that of UTC, at most
 _TIME = re.compile(r"(?<![\d:])(\d\d?):([0-5]\d)(?!\d)")
+_EAST_TIME = re.compile(
+    r"(?<!\d)(?:(오후|저녁|밤|午後|夕方|夜|下午|晚上)の?\s*)?(\d\d?)\s*[時时시点點](?![間间간])(?:\s*([0-5]?\d)\s*[分분]|(台|대))?"
+)
+_HALF_DAY = re.compile(r"(?<![\d:])(1[0-2]|0?[1-9])(?::([0-5]\d))?\s*([ap])\.?m\b", re.IGNORECASE)
+_HALF_HOUR_MIN = 30  # "in the sixth hour" is about half past six
 _TIME_NEAR_MIN = 60.0  # minutes off a time of day where nothing speaks for a row any more
 _NEAR = 0.5  # of a time that is on the day somewhere on Earth, not by UTC
 
@@ -54,8 +59,18 @@ def days_named(query: str, *, slashed: bool = True) -> list[Day]:
 
 
 def times_named(query: str) -> list[int]:
-    """Return the times of day that a query names (`21:36`), in minutes from midnight."""
-    return [int(hour) * 60 + int(minute) for hour, minute in _TIME.findall(query) if int(hour) < 24]
+    """Return the times of day that a query names (`21:36`, `9 pm`, `21時36分`, `6시`), in minutes from midnight."""
+    found = [
+        int(hour) % 12 * 60 + int(minute or 0) + 720 * (half in "pP")
+        for hour, minute, half in _HALF_DAY.findall(query)
+    ]
+    rest = _HALF_DAY.sub(" ", query)
+    found += [int(hour) * 60 + int(minute) for hour, minute in _TIME.findall(rest) if int(hour) < 24]
+    for late, hour, minute, within in _EAST_TIME.findall(rest):
+        if int(hour) < 24:
+            afternoon = 12 if late and int(hour) < 12 else 0
+            found.append((int(hour) + afternoon) * 60 + (_HALF_HOUR_MIN if within else int(minute or 0)))
+    return list(dict.fromkeys(found))
 
 
 def on_days(at: pl.Expr, days: list[Day]) -> pl.Expr:

@@ -117,6 +117,7 @@ FOLD_CHARS = (
 CANDIDATE_TEXTS = 700  # events whose text is looked at for one search, neighbours with them
 LEXICON_CHARS = 8_000  # of a text in which the words of a query are counted: the rest is output
 QUERY_TERMS = 48  # words of a query that are counted: a pasted page must not cost a second
+QUERY_PAIRS = 12  # of words side by side in a query that are looked for: each is one more pass over the texts
 POSITIONS_KEPT = 8  # projects whose order of events is kept in memory: 18 MB for 100,000 events
 SHORT_ID_CHARS = 8  # of an id that a row shows at least: of 100,000 events nine in ten need no more
 QUERY_CHARS = 10_000  # of a query that are looked at

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,10 +18,7 @@ from headwater.query.when import day_shares, days_named, times_named
 from headwater.schemas import limits
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-COLUMNS = (
-    "words", "words_near", "words_session", "covered", "meaning", "meaning_near", "meaning_session", "long", "tiny",
-    "call", "day",
-)  # fmt: skip
+COLUMNS = tuple(one.name for one in fields(Weights))
 NOTHING = Weights(**dict.fromkeys(COLUMNS, 0.0))
 
 
@@ -41,8 +39,8 @@ def raws(frame: pl.DataFrame) -> dict[str, float]:
 
 def test_weighted_sum_from_0_to_1() -> None:
     """All that speaks for a row and nothing against it is 1, the opposite is 0, parts of it lie between."""
-    weights = Weights(**{**dict.fromkeys(COLUMNS, 0.0), "words": 1.0, "meaning": 2.0, "long": -1.0})
-    rows = evidence({"words": 1, "meaning": 1}, {"long": 1}, {"words": 1}, {"meaning": 0.5, "long": 0.5})
+    weights = Weights(**{**dict.fromkeys(COLUMNS, 0.0), "words": 1.0, "meaning": 2.0, "tiny": -1.0})
+    rows = evidence({"words": 1, "meaning": 1}, {"tiny": 1}, {"words": 1}, {"meaning": 0.5, "tiny": 0.5})
     assert raws(ranking.blend(rows, None, weights)) == pytest.approx(
         {"r0": 1.0, "r1": 0.0, "r2": 0.5, "r3": 0.375}
     )
@@ -57,12 +55,11 @@ def test_all_exact_words_come_before_everything() -> None:
     assert found["r0"] > found["r2"] > raws(ranking.blend(evidence({}), None))["r0"] / 3
 
 
-def test_calls_stand_back_unless_code_is_asked_for() -> None:
-    """Output of a tool is behind what was said; when the query names an identifier, it is not."""
-    rows = evidence({"words": 0.5, "call": 1}, {"words": 0.4})
-    assert raws(ranking.blend(rows, None))["r0"] < raws(ranking.blend(rows, None))["r1"]
-    exact = pl.DataFrame({"id": ["r0", "r1"], "share": [1.0, 1.0]})
-    assert raws(ranking.blend(rows, exact))["r0"] > raws(ranking.blend(rows, exact))["r1"]
+def test_what_speaks_against_a_row() -> None:
+    """Output of a tool is behind what was said; a question is behind an answer with as many words."""
+    rows = evidence({"words": 0.5, "call": 1}, {"words": 0.4}, {"words": 0.5, "question": 1})
+    found = raws(ranking.blend(rows, None))
+    assert found["r1"] > found["r2"] > found["r0"]
 
 
 def test_repeats_are_folded_into_the_best() -> None:
@@ -102,25 +99,26 @@ def test_equal_rows_by_newer_then_id() -> None:
 @pytest.mark.parametrize(
     ("ids", "newer", "wanted"),
     [
-        ("abc", {"a": ["c"]}, "bca"),
+        ("abc", {"a": ["c"]}, "cab"),
         ("abc", {"c": ["a"]}, "abc"),
         ("abc", {"a": ["x"]}, "abc"),
         ("abc", {"a": ["b"], "b": ["c"]}, "cba"),
-        ("abcd", {"a": ["c"], "b": ["c", "d"]}, "cabd"),
+        ("abcd", {"a": ["c"], "b": ["c", "d"]}, "cadb"),
+        ("abc", {"a": ["b"], "b": ["a"]}, "bac"),
     ],
 )
-def test_what_was_reversed_stands_behind(ids: str, newer: dict[str, list[str]], wanted: str) -> None:
-    """A row moves right behind the best of those that reverse it, and nothing is lost in a chain."""
-    assert "".join(ranking.behind(list(ids), newer)) == wanted
+def test_what_supersedes_stands_before(ids: str, newer: dict[str, list[str]], wanted: str) -> None:
+    """The best of what reverses a row comes right before it, in a chain the newest first; a circle ends."""
+    assert "".join(ranking.newest_first(list(ids), newer)) == wanted
 
 
 @given(
     st.permutations("abcdef"),
     st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdefx"))),
 )
-def test_nothing_is_lost_behind(ids: list[str], newer: dict[str, list[str]]) -> None:
+def test_nothing_is_lost_by_what_supersedes(ids: list[str], newer: dict[str, list[str]]) -> None:
     """Whatever supersedes what, all rows are there once."""
-    assert sorted(ranking.behind(ids, newer)) == sorted(ids)
+    assert sorted(ranking.newest_first(ids, newer)) == sorted(ids)
 
 
 def test_scripts_of_texts() -> None:
@@ -178,6 +176,21 @@ def test_time_of_day() -> None:
     at = pl.Series([NOW, NOW + timedelta(minutes=30), NOW + timedelta(hours=2), NOW + timedelta(days=3)])
     assert times_named("around 9:00, not 25:00 or 1:2:3") == [540]
     assert day_shares(at, [(2026, 1, 5)], [540]).to_list() == [1.0, 0.75, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "minutes"),
+    [
+        ("asked at 9 pm or 12:30 AM", [21 * 60, 30]),
+        ("19時16分ごろ、朝6時台", [19 * 60 + 16, 6 * 60 + 30]),
+        ("저녁 7시 30분에, 3시간 동안", [19 * 60 + 30]),
+        ("4月9日11点半, 两点", [11 * 60]),
+        ("5 apm, 13 pm, 26時", []),
+    ],
+)
+def test_times_of_day_in_four_languages(query: str, minutes: list[int]) -> None:
+    """Times with am and pm, and those of Korean, Japanese and Chinese; how long something took is no time of day."""
+    assert times_named(query) == minutes
 
 
 def test_score_of_a_strength() -> None:

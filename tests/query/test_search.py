@@ -146,7 +146,8 @@ def test_languages(world: Any, query: str, first: str) -> None:
 
 def test_equal_scores_by_newer(world: Any) -> None:
     """Equal rows come newest first, then by id."""
-    world.add(world.event("a", "same x", 1), world.event("c", "same y", 2), world.event("b", "same z", 2))
+    minutes = {"a": 1, "c": 2, "b": 2}
+    world.add(*(world.event(name, f"same {name}", at, session_id=name) for name, at in minutes.items()))
     assert names(world, "same") == ["b", "c", "a"]
 
 
