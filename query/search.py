@@ -88,7 +88,8 @@ def find(
     place = pl.DataFrame({"id": ids, "rank": range(len(ids))}, schema={"id": pl.String, "rank": pl.Int64})
     best = scored.rows.join(place, on="id").sort("rank").with_columns(pl.col("score").cum_min()).head(top_k)
     items = _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
-    named = (replace(one, short=shortened(one.id, found.known.alike(one.id))) for one in items.items)
+    alike = found.known.alike(best.get_column("id"))
+    named = (replace(one, short=shortened(one.id, alike)) for one in items.items)
     return replace(items, items=tuple(named))
 
 
