@@ -7,6 +7,7 @@ once more, over the candidates of one project alone.
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ _NO_SIDE_TEXT = """
     be by at as from has have had i my we our you not can could should would
 """
 _NO_SIDE = frozenset(_NO_SIDE_TEXT.split())  # of a pair; most other words are one: `go camping`, `no longer`
+_SIGNS = (string.punctuation + string.whitespace).encode()  # what ASCII has of the classes in `letters`
+_LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 _ENDINGS = ("s", "es", "ed", "d", "ing", "er", "ers")
 
 
@@ -116,6 +119,19 @@ def flat(texts: pl.Series) -> pl.Series:
         .str.replace_all("_", " ", literal=True)
         .str.to_lowercase()
     )
+
+
+def letters(texts: pl.Series) -> pl.Series:
+    """Return texts in lower case without space and signs."""
+    said = texts.to_list()
+    plain = [
+        one.encode().translate(_LOWER, _SIGNS).decode() if one.isascii() else None for one in said
+    ]  # three times as fast
+    found = pl.Series(plain, dtype=pl.String)
+    if None not in plain:
+        return found
+    other = texts.filter(found.is_null()).str.to_lowercase().str.replace_all(r"[\s\p{P}\p{S}]+", "")
+    return found.scatter(found.is_null().arg_true(), other)
 
 
 def counts(texts: pl.Series, terms: Sequence[Term]) -> Matrix:

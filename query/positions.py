@@ -69,12 +69,14 @@ class Positions:
         """Return the number of each row of the table, -1 for those that are not here."""
         return _found(row_ids.to_numpy(), *self._by_row)
 
-    def alike(self, id_: str) -> pl.Series:
-        """Return the ids that begin with the same SHORT_ID_CHARS characters."""
+    def alike(self, ids: pl.Series) -> list[str]:
+        """Return the ids that begin with the same SHORT_ID_CHARS characters as one of these, each once."""
         keys, numbers = self._by_beginning
-        (key,) = _beginnings(pl.Series([id_]))
-        first, last = np.searchsorted(keys, key, side="left"), np.searchsorted(keys, key, side="right")
-        return self.rows.get_column("id").gather(numbers[first:last])
+        wanted = np.unique(_beginnings(ids))
+        first, last = np.searchsorted(keys, wanted, side="left"), np.searchsorted(keys, wanted, side="right")
+        found = [numbers[start:end] for start, end in zip(first, last, strict=True)]
+        alike: list[str] = self.rows.get_column("id").gather(np.concatenate([*found, numbers[:0]])).to_list()
+        return alike
 
     @cached_property
     def _by_beginning(self) -> tuple[npt.NDArray[np.uint64], Numbers]:

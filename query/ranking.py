@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from headwater.query import lexicon
 from headwater.schemas import limits
 
 if TYPE_CHECKING:
@@ -80,16 +81,17 @@ def folded(rows: pl.DataFrame) -> pl.DataFrame:
     Two rows of a project repeat each other when their texts are the same but for case, space and signs.
     """
     text = pl.col("content")
-    head = text.str.slice(0, limits.FOLD_CHARS).str.to_lowercase().str.replace_all(r"[\s\p{P}\p{S}]+", "")
+    head = pl.col("_letters")
     rest = pl.when(text.str.len_chars() > limits.FOLD_CHARS).then(text.str.len_chars()).otherwise(0)
-    keyed = rows.with_columns(
+    letters = lexicon.letters(rows.get_column("content").str.slice(0, limits.FOLD_CHARS))
+    keyed = rows.with_columns(letters.alias("_letters")).with_columns(
         pl.when(head.str.len_chars() > 0)
         .then(pl.struct(head.alias("head"), rest.alias("rest")).hash())
         .otherwise(pl.col("content_hash").hash())
         .alias("_same")
     )
     counted = keyed.with_columns((pl.len().over("project", "_same") - 1).cast(pl.Int64).alias("folded"))
-    return counted.unique(["project", "_same"], keep="first", maintain_order=True).drop("_same")
+    return counted.unique(["project", "_same"], keep="first", maintain_order=True).drop("_same", "_letters")
 
 
 def newest_first(ids: Sequence[str], newer: Mapping[str, Sequence[str]]) -> list[str]:

@@ -86,7 +86,8 @@ def find(
     newer = reversed_by(stores, found, scope)
     best = put_in_order(scored.rows, newer).head(top_k)
     items = _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
-    named = (replace(one, short=shortened(one.id, found.known.alike(one.id))) for one in items.items)
+    alike = found.known.alike(best.get_column("id"))
+    named = (replace(one, short=shortened(one.id, alike)) for one in items.items)
     return replace(items, items=tuple(named))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from headwater.query.scope import both, where
 from headwater.schemas import limits
 from headwater.schemas.errors import InputError
@@ -75,9 +73,9 @@ def _after(beginning: str) -> str:
     return beginning[:-1] + chr(ord(beginning[-1]) + 1)
 
 
-def shortened(id_: str, alike: pl.Series) -> str:
+def shortened(id_: str, alike: Sequence[str]) -> str:
     """Return the shortest beginning of an id, of SHORT_ID_CHARS or more, that none of those that begin alike has."""
-    others = [one for one in alike.to_list() if one != id_]
+    others = [one for one in alike if one != id_]
     for length in range(limits.SHORT_ID_CHARS, len(id_)):
         if not any(one.startswith(id_[:length]) for one in others):
             return id_[:length]

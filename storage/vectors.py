@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from headwater.storage.home import Home
 
-_FOUND = ("item_kind", "item_id", "chunk_n")
+_FOUND = ("item_id", "chunk_n")
 _KEYS = ("item_kind", "item_id", "content_hash")
 _CHUNKS_ASKED = (
     2  # rows asked for per wanted item at first: most items have one chunk; more are asked for when too few
@@ -173,7 +173,9 @@ class VectorStore:
         `texts`), _distance (cosine, 0 to 2).
         """
         found = [
-            self._best_chunks(self._table(kind, version), vector, where, limit, texts=texts)
+            self._best_chunks(self._table(kind, version), vector, where, limit, texts=texts).with_columns(
+                pl.lit(str(kind)).alias("item_kind")
+            )
             for kind in kinds or ItemKind
         ]
         return pl.concat(found).sort("_distance", "item_kind", "item_id").head(limit)

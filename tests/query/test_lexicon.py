@@ -97,3 +97,10 @@ def test_no_text_raises(query: str, texts: list[str]) -> None:
     lengths = flat.str.len_chars().to_numpy().astype(float)
     scores = lexicon.bm25(found, lengths, lexicon.rarity(found, terms, 100))
     assert ((scores >= 0) & (scores < 1)).all()
+
+
+def test_letters_alone_are_left() -> None:
+    """Case, space and signs of any script go, letters and digits stay; plain texts and others are told alike."""
+    texts = pl.Series(["Retry the\tUpload!", "", "A_b-C\x1f9\x0b", "재시도 Ü。×2", "«ÀB»\u00a0c"])
+    assert lexicon.letters(texts).to_list() == ["retrytheupload", "", "abc\x1f9", "재시도ü2", "àbc"]
+    assert lexicon.letters(texts.head(2)).to_list() == ["retrytheupload", ""]

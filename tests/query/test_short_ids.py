@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from headwater.query.format import index_text
@@ -86,6 +85,6 @@ def test_rows_show_what_can_be_asked_for(filled: Any) -> None:
 
 def test_shortening_by_hand() -> None:
     """One character more than what another has in common; at least SHORT_ID_CHARS; at most the whole."""
-    assert shortened("evt_abcdefgh", pl.Series(["evt_abcdefgh"])) == "evt_abcdefgh"[: limits.SHORT_ID_CHARS]
-    assert shortened("evt_abcdefgh", pl.Series(["evt_abcdexxx", "evt_abcdefgh"])) == "evt_abcdef"
-    assert shortened("evt_abcd", pl.Series(["evt_abcd", "evt_abcdx"])) == "evt_abcd"
+    assert shortened("evt_abcdefgh", ["evt_abcdefgh"]) == "evt_abcdefgh"[: limits.SHORT_ID_CHARS]
+    assert shortened("evt_abcdefgh", ["evt_abcdexxx", "evt_abcdefgh"]) == "evt_abcdef"
+    assert shortened("evt_abcd", ["evt_abcd", "evt_abcdx"]) == "evt_abcd"
