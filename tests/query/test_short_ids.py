@@ -79,7 +79,7 @@ def test_rows_show_what_can_be_asked_for(filled: Any) -> None:
     for id_, short in shorts.items():
         assert [item.id for item in retriever.get_details([short], ONE).items] == [id_]
         assert [item.id for item in retriever.get_timeline([short], ONE).items if item.is_target] == [id_]
-    assert "\nevt_aaaabx " in index_text(found.items)
+    assert "\nevt_aaaabx " in "\n" + index_text(found.items)
     assert "| evt_aaaabx |" in index_markdown(found.items, 5)
 
 
