@@ -96,15 +96,20 @@ def create_text_indexes(table: Any, definition: TableDef) -> None:
             )
 
 
-def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, force: bool) -> Maintenance:
+def maintain(
+    table: Any, session: Any, definition: TableDef, state: State, now: datetime, *, force: bool
+) -> Maintenance:
     """Do what is due, everything with `force`; Lance's exceptions pass through, but for commit conflicts.
 
     In order: scalar indexes from SCALAR_INDEX_ROWS; IVF_SQ from VECTOR_INDEX_ROWS; a delta index from FTS_DELTA_ROWS
     uncovered rows; one merge from FTS_MERGE_DELTAS deltas; compaction from COMPACT_COMMITS new fragments; removal of
     versions older than VERSION_KEEP_S, looked for every CLEAN_EVERY_S; after VERSIONS_MAX commits at once, and then of
     all older than VERSION_KEEP_BUSY_S, so that files stay bounded however busy the writer is.
+
+    `session`: what is open of indexes. A delta looks at all deltas before it, which takes twice as long when each has
+    to be opened anew.
     """
-    done = _Round(table)
+    done = _Round(table, session)
     if force or table.version != state.version:
         rows = table.count_rows()
         done.create_missing(definition, rows, force=force)
@@ -157,14 +162,18 @@ def _fragment_count(table: Any) -> int:
 class _Round:
     """One round of care and what it has done so far."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, session: Any) -> None:
         self.table = table
+        self._session = session
         self.indexed = False
         self.merged = False
         self.compacted = False
         self.created: list[str] = []
         self.removed: Any = None
         self.conflicts = 0
+
+    def _dataset(self) -> Any:
+        return self.table.to_lance(session=self._session)
 
     def create_missing(self, definition: TableDef, rows: int, *, force: bool) -> None:
         """Make scalar indexes (of a small table they are of no use) and, for many rows, the vector index."""
@@ -174,8 +183,8 @@ class _Round:
         for column, index_type in definition.scalar:
             name = scalar_index(column)
             if name not in present and self._tried(
-                lambda column=column, index_type=index_type, name=name: (
-                    self.table.to_lance().create_scalar_index(column, index_type, name=name)
+                lambda column=column, index_type=index_type, name=name: self._dataset().create_scalar_index(
+                    column, index_type, name=name
                 )
             ):
                 self.created.append(name)
@@ -200,7 +209,7 @@ class _Round:
             self.indexed = self._tried(lambda: self._optimize(0))
 
     def _optimize(self, merge: int) -> None:
-        self.table.to_lance().optimize.optimize_indices(num_indices_to_merge=merge)
+        self._dataset().optimize.optimize_indices(num_indices_to_merge=merge)
 
     def compact(self) -> None:
         """Join small fragments; those of COMPACT_ROWS stay as they are, so the cost does not grow with the table.
@@ -209,14 +218,13 @@ class _Round:
         has to when it joins more than twice COMPACT_ROWS at once.
         """
         found = [
-            (one.fragment_id, one.physical_rows, one.num_deletions)
-            for one in self.table.to_lance().get_fragments()
+            (one.fragment_id, one.physical_rows, one.num_deletions) for one in self._dataset().get_fragments()
         ]
         for group in joined(found, limits.COMPACT_ROWS):
             self.compacted |= self._tried(lambda group=frozenset(group): self._compact(group))
 
     def _compact(self, group: frozenset[int]) -> None:
-        dataset = self.table.to_lance()
+        dataset = self._dataset()
         others = [one.fragment_id for one in dataset.get_fragments() if one.fragment_id not in group]
         dataset.optimize.compact_files(
             target_rows_per_fragment=limits.COMPACT_ROWS, excluded_fragment_ids=others
@@ -225,7 +233,7 @@ class _Round:
     def clean(self, keep_s: float) -> None:
         """Remove old versions, but no file that a reader of a version younger than `keep_s` may need."""
         keep = timedelta(seconds=keep_s)
-        self.removed = self.table.to_lance().cleanup_old_versions(
+        self.removed = self._dataset().cleanup_old_versions(
             older_than=keep, error_if_tagged_old_versions=False
         )
 
