@@ -103,6 +103,12 @@ JOBS_DONE_KEPT_S = 7 * 86_400.0  # done jobs stay so long to be looked at; their
 JOBS_CLEAN_EVERY_S = 3600.0  # between two removals of such jobs: each looks at all of them
 JOBS_SHOWN = 5  # failed jobs that `vector status` shows with their errors
 SQLITE_BUSY_MS = 10_000  # wait for another writer's transaction
+SQLITE_CACHE_BYTES = (
+    32 * 1024 * 1024
+)  # pages of one connection: what a batch of 5,000 events changes among 300,000, each page written once
+SQLITE_WAL_PAGES = (
+    4_000  # before they go to the file itself: batches change the same pages again, 16 MB at most
+)
 
 # --- query ---
 TOP_K_MAX = 100  # rows of one search: more is a scan, not a search

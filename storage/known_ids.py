@@ -127,7 +127,8 @@ class KnownIds:
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT INTO ids VALUES (?, ?, ?, ?, 0) ON CONFLICT (id) DO NOTHING",
-                [
+                # in the order of the tree: neighbours lie on one page
+                sorted(
                     (
                         id_,
                         int(known.parts),
@@ -135,7 +136,7 @@ class KnownIds:
                         known.position.offset,
                     )
                     for id_, known in new.items()
-                ],
+                ),
             )
 
     def settle(self, parts: Mapping[str, Part], fates: Mapping[Position, Fate]) -> None:
@@ -143,7 +144,7 @@ class KnownIds:
         with self._transaction() as connection:
             connection.executemany(
                 "UPDATE ids SET written = 1, parts = ? WHERE id = ?",
-                [(int(part), id_) for id_, part in parts.items()],
+                [(int(part), id_) for id_, part in sorted(parts.items())],
             )
             connection.executemany(
                 "INSERT INTO lines VALUES (?, ?, ?) ON CONFLICT DO NOTHING",

@@ -126,6 +126,8 @@ class Database:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(f"PRAGMA cache_size=-{limits.SQLITE_CACHE_BYTES // 1024}")
+            connection.execute(f"PRAGMA wal_autocheckpoint={limits.SQLITE_WAL_PAGES}")
             connection.executescript(self._schema)
         except BaseException:
             connection.close()

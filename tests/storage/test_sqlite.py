@@ -172,6 +172,31 @@ def test_missing_folder_is_a_store_error(tmp_path: Path) -> None:
         rows(Database(tmp_path / "none" / "a.sqlite", SCHEMA))
 
 
+def test_a_large_transaction_is_written_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch changes the same pages again and again: within SQLITE_CACHE_BYTES none is written before the commit."""
+    for cache_bytes, is_early in ((limits.SQLITE_CACHE_BYTES, False), (64 * 1024, True)):
+        monkeypatch.setattr(limits, "SQLITE_CACHE_BYTES", cache_bytes)
+        database = Database(tmp_path / f"{cache_bytes}.sqlite", SCHEMA)
+        with database.transaction() as connection:
+            log = tmp_path / f"{cache_bytes}.sqlite-wal"
+            before = log.stat().st_size
+            connection.executemany("INSERT INTO t VALUES (?, ?)", [(n, "x" * 400) for n in range(1000)])
+            assert (log.stat().st_size > before) is is_early
+        assert len(rows(database)) == 1000
+        database.close()
+
+
+def test_the_log_goes_to_the_file_when_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLITE_WAL_PAGES are left in it, for the next batch changes the same pages again."""
+    for pages, is_there in ((limits.SQLITE_WAL_PAGES, False), (5, True)):
+        monkeypatch.setattr(limits, "SQLITE_WAL_PAGES", pages)
+        database = Database(tmp_path / f"{pages}.sqlite", SCHEMA)
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO t VALUES (1, ?)", ("found" * 20_000,))
+        assert (b"found" in (tmp_path / f"{pages}.sqlite").read_bytes()) is is_there
+        database.close()
+
+
 def test_busy_file_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that another keeps waiting too long gets an error that may pass; afterwards it works."""
     monkeypatch.setattr(limits, "SQLITE_BUSY_MS", 20)
