@@ -23,6 +23,7 @@ SCAN_SHARED_S = 0.5  # one look at the folder serves all shards; they ask one af
 RESCAN_S = 5.0  # how often all files are looked at: file events get lost (43 % in new folders)
 WATCH_STEP_MS = 10  # watchfiles: wait this long for more changes
 WATCH_DEBOUNCE_MS = 50  # watchfiles: hold changes at most this long
+GC_THRESHOLDS = (100_000, 50, 100)  # new objects between two looks for cycles: 10,000 events left none
 EPOCH_S = 1.0  # between two snapshots of the flow
 HEAD_BYTES = 4096  # of a file's first line that identify it beside its path
 
