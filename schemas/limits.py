@@ -262,6 +262,9 @@ REORDER_S = 2.0  # events of a project wait so long for earlier ones: deliveries
 HISTORY_EVENTS = (
     1_000  # of a project that wait in a bounded run: it reads a history, derived as a whole and once
 )
+BEHIND_EVENTS = (
+    20_000  # of such a history behind what was handed on that are held: 60 MB; more are read again
+)
 WAITING_EVENTS = 20_000  # the same of a live one: ten times what the fastest stream brings within REORDER_S
 TIMER_S = (
     30.0  # between two looks at what the passing of time makes: windows close within a minute of their time
