@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.schemas import limits
+from headwater.schemas import clock, limits
 from headwater.storage.faults import fault_point
 
 if TYPE_CHECKING:
@@ -121,8 +122,8 @@ def maintain(
             state.fragments_left = _fragment_count(table)
         state.version = table.version
     busy = table.version - state.cleaned_version >= limits.VERSIONS_MAX
-    if state.cleaned_at is None and table.version < limits.VERSIONS_YOUNG and not force:
-        state.cleaned_at = now  # nothing is old yet
+    if state.cleaned_at is None and not (force or busy or done.has_old(limits.VERSION_KEEP_S)):
+        state.cleaned_at = now
     due = state.cleaned_at is None or (now - state.cleaned_at).total_seconds() >= limits.CLEAN_EVERY_S
     if force or due or busy:
         done.clean(limits.VERSION_KEEP_BUSY_S if busy else limits.VERSION_KEEP_S)
@@ -229,6 +230,13 @@ class _Round:
         dataset.optimize.compact_files(
             target_rows_per_fragment=limits.COMPACT_ROWS, excluded_fragment_ids=others
         )
+
+    def has_old(self, keep_s: float) -> bool:
+        """Return whether any version but the newest is older than `keep_s`: Lance would list all files to see that."""
+        if self.table.version < limits.VERSIONS_YOUNG:
+            return False
+        made = sorted(path.stat().st_mtime for path in (Path(self._dataset().uri) / "_versions").iterdir())
+        return bool(made) and len(made) > 1 and made[0] < clock.SYSTEM.now().timestamp() - keep_s
 
     def clean(self, keep_s: float) -> None:
         """Remove old versions, but no file that a reader of a version younger than `keep_s` may need."""

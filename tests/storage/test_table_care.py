@@ -198,3 +198,20 @@ def test_small_and_young_tables_are_left_alone(events: LanceTable) -> None:
     events.add(rows(limits.SCALAR_INDEX_ROWS))
     assert "project_idx" in events.maintain(NOW).created
     assert limits.VERSIONS_YOUNG < limits.VERSIONS_MAX
+
+
+def test_the_first_care_looks_for_old_versions_when_there_are_any(
+    events: LanceTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that starts on young versions lists no files; on old ones it removes them at once."""
+    monkeypatch.setattr(limits, "VERSIONS_YOUNG", 3)
+    for n in range(5):
+        events.add(rows(n))
+    looked: list[float] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(table_maintenance._Round, "clean", lambda _round, keep_s: looked.append(keep_s))
+        assert events.maintain(NOW).versions_removed == 0
+    assert looked == []
+    monkeypatch.setattr(limits, "VERSION_KEEP_S", 0.0)
+    again = LanceStore(events._store.folder).open(EVENTS)
+    assert again.maintain(NOW).versions_removed > 3
