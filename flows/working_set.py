@@ -22,7 +22,7 @@ from headwater.schemas.features import Features, event_features, join
 from headwater.schemas.relevance import DEFAULT, Groups, Relevance, RelevanceConfig, Scorer, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 _BORDERS = (Kind.SESSION_START, Kind.SESSION_END)
 
@@ -50,10 +50,18 @@ class Member:
     touched_at: datetime
     features: Features
     groups: Groups = field(init=False)
+    sizes: tuple[int, int, int] = field(init=False)
+    shared: list[int] = field(init=False)  # items of each group that the current context holds
 
     def __post_init__(self) -> None:
         """Make the sets once: they are compared with each turn."""
         self.groups = groups_of(self.features)
+        self.sizes = (len(self.groups[0]), len(self.groups[1]), len(self.groups[2]))
+        self.shared = [0, 0, 0]
+
+    def count(self, current: Groups) -> None:
+        """Count anew what the context holds of each group."""
+        self.shared = [len(own & there) for own, there in zip(self.groups, current, strict=True)]
 
     def plain(self) -> list[Any]:
         """Return the member as plain data."""
@@ -117,6 +125,7 @@ class WorkingSetLogic:
         self._project = project
         self._rules = rules
         self._state = WorkingSetState.from_plain(data)
+        self._current = self._counted()
         self._left: list[dict[str, Any]] = []
         self._is_changed = False
         self._oldest = NEVER  # no member was touched last before it; NEVER: to be found out
@@ -134,6 +143,7 @@ class WorkingSetLogic:
                 self._expire(event.at)
             case Rebuilt(states):
                 self._state = WorkingSetState.from_plain(states.get(self.name))
+                self._current = self._counted()
                 self._oldest = NEVER
                 self._left.clear()
                 self._is_changed = False
@@ -161,6 +171,7 @@ class WorkingSetLogic:
             turn = assigned.turn
             features = join((turn.prompt, turn.response, turn.tools))
             state.context = state.context.then(features, turn.last_at)
+            self._follow()
         found = [(event, event_features(inside(event))) for event in assigned.events]
         self._touch(assigned.thread_id, {path for _, features in found for path in features.files}, at)
         for event, features in found:
@@ -172,9 +183,28 @@ class WorkingSetLogic:
             return
         touched_at = max(at, event.at)
         self._oldest = min(self._oldest, touched_at)
-        self._state.members[event.id] = Member(
-            event.id, event.session_id, thread_id, event.kind, event.at, at, touched_at, features
-        )
+        member = Member(event.id, event.session_id, thread_id, event.kind, event.at, at, touched_at, features)
+        member.count(self._current)
+        self._state.members[event.id] = member
+
+    def _counted(self) -> Groups:
+        """Return the groups of the current context, counted in all members."""
+        current = groups_of(self._state.context)
+        for one in self._state.members.values():
+            one.count(current)
+        return current
+
+    def _follow(self) -> None:
+        """Count anew where the context has changed: a turn names few items that the one before it did not."""
+        before, self._current = self._current, groups_of(self._state.context)
+        for place, (old, new) in enumerate(zip(before, self._current, strict=True)):
+            changed = old ^ new
+            if not changed:
+                continue
+            for one in self._state.members.values():
+                own = one.groups[place]
+                if not own.isdisjoint(changed):
+                    one.shared[place] = len(own & new)
 
     def _touch(self, thread_id: str, files: set[str], at: datetime) -> None:
         for one in self._state.members.values():
@@ -203,13 +233,12 @@ class WorkingSetLogic:
             self._leave(one, window.closed_at, "consolidated")
         self._is_changed = True
 
-    def _ranked(self, members: Iterable[Member], at: datetime) -> list[Member]:
+    def _ranked(self, members: Collection[Member], at: datetime) -> list[Member]:
         """Return members, the most relevant first, then the newest."""
-        scorer = Scorer(self._state.context, at, self._rules.relevance)
-        scored = [
-            (scorer.score(one.kind, one.groups, one.at), one.added_at, one.event_id, one) for one in members
-        ]
-        return [one for *_, one in sorted(scored, key=lambda entry: entry[:3], reverse=True)]
+        scores = Scorer(self._state.context, at, self._rules.relevance).scores(members)
+        order = [(score, one.added_at, one.event_id, one) for score, one in zip(scores, members, strict=True)]
+        order.sort(reverse=True)  # no two have the same id, so members are not compared
+        return [one for *_, one in order]
 
     def _leave(self, one: Member, at: datetime, reason: str) -> None:
         del self._state.members[one.event_id]
