@@ -75,6 +75,17 @@ def test_a_table_that_holds_another_history_makes_the_project_dirty() -> None:
     )
 
 
+def test_a_bounded_run_derives_a_dirty_project_once_at_its_end() -> None:
+    """However long it reads: what is derived while lines still come would have to be derived again."""
+    stream = behind(("late", -1.0, Change.NEW))
+    stream.wait(timedelta(seconds=2 * limits.REBUILD_WAIT_S))
+    stream.tell(prompt("e50", LATER + 50))
+    assert (stream.logic.is_dirty, stream.table.built) == (True, 0)
+    stream.end()
+    assert (stream.table.built, stream.logic.is_dirty) == (1, False)
+    assert stream.heard == [one.id for one in in_order(stream.table.events.values())]
+
+
 @pytest.mark.parametrize("told", [15, 16])
 def test_a_long_history_is_read_from_the_table(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to BEHIND_EVENTS events are held as they were last told; of more none is, and the table gives them all."""
