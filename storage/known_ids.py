@@ -97,15 +97,18 @@ class KnownIds:
 
     def fates(self, positions: Sequence[Position]) -> dict[Position, Fate]:
         """Return the fates of those of the given lines that have one already."""
+        wanted: dict[str, dict[int, Position]] = {}
+        for position in positions:
+            wanted.setdefault(position.file, {})[position.offset] = position
         found: dict[Position, Fate] = {}
         with self._db.reading() as connection:
-            for position in positions:
-                row = connection.execute(
-                    "SELECT fate FROM files JOIN lines USING (file_id) WHERE path = ? AND offset = ?",
-                    (position.file, position.offset),
-                ).fetchone()
-                if row is not None:
-                    found[position] = Fate(row[0])
+            for file, places in wanted.items():
+                rows = connection.execute(
+                    "SELECT offset, fate FROM files JOIN lines USING (file_id)"
+                    " WHERE path = ? AND offset BETWEEN ? AND ?",
+                    (file, min(places), max(places)),
+                )
+                found |= {places[offset]: Fate(fate) for offset, fate in rows if offset in places}
         return found
 
     def lookup(self, ids: Sequence[str]) -> dict[str, Known]:
