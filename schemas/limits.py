@@ -108,7 +108,10 @@ SQLITE_CACHE_BYTES = (
     32 * 1024 * 1024
 )  # pages of one connection: what a batch of 5,000 events changes among 300,000, each page written once
 SQLITE_WAL_PAGES = (
-    4_000  # before they go to the file itself: batches change the same pages again, 16 MB at most
+    1_000  # before they go to the file itself, or half as many as that has: 4 MB, SQLite's own number
+)
+SQLITE_WAL_PAGES_MAX = (
+    16_000  # of a large file: its batches change many pages, and often the same ones again; 64 MB
 )
 
 # --- query ---

@@ -205,7 +205,9 @@ class KnownIds:
     def count_ids(self) -> int:
         """Return how many ids were written."""
         with self._db.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM ids WHERE written = 1").fetchone()[0])
+            # pages are counted many times faster than rows are looked at, and the others have an index
+            counts = "SELECT (SELECT count(*) FROM ids) - (SELECT count(*) FROM ids WHERE written = 0)"
+            return int(connection.execute(counts).fetchone()[0])
 
     def count_fates(self, spans: Sequence[tuple[str, int, int]] | None = None) -> dict[Fate, int]:
         """Count lines by fate, of all files or of the given (file, start, end) byte spans."""

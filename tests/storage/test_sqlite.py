@@ -187,14 +187,25 @@ def test_a_large_transaction_is_written_at_its_end(tmp_path: Path, monkeypatch: 
 
 
 def test_the_log_goes_to_the_file_when_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLITE_WAL_PAGES are left in it, for the next batch changes the same pages again."""
-    for pages, is_there in ((limits.SQLITE_WAL_PAGES, False), (5, True)):
-        monkeypatch.setattr(limits, "SQLITE_WAL_PAGES", pages)
-        database = Database(tmp_path / f"{pages}.sqlite", SCHEMA)
+    """After SQLITE_WAL_PAGES, in a larger file half as many as it has, but no more than SQLITE_WAL_PAGES_MAX."""
+    path = tmp_path / "a.sqlite"
+
+    def is_written(word: str) -> bool:
+        """Whether what a new connection wrote, about 25 pages, went to the file itself."""
+        database = Database(path, SCHEMA)
         with database.transaction() as connection:
-            connection.execute("INSERT INTO t VALUES (1, ?)", ("found" * 20_000,))
-        assert (b"found" in (tmp_path / f"{pages}.sqlite").read_bytes()) is is_there
+            connection.execute("INSERT INTO t (text) VALUES (?)", (word * 20_000,))
+        found = word.encode() in path.read_bytes()
         database.close()
+        return found
+
+    assert not is_written("large")
+    monkeypatch.setattr(limits, "SQLITE_WAL_PAGES", 5)
+    assert is_written("small")
+    is_written("grown")
+    assert not is_written("later")  # into a file of 75 pages
+    monkeypatch.setattr(limits, "SQLITE_WAL_PAGES_MAX", 5)
+    assert is_written("bound")
 
 
 def test_busy_file_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
