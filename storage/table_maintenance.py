@@ -215,21 +215,15 @@ class _Round:
     def compact(self) -> None:
         """Join small fragments; those of COMPACT_ROWS stay as they are, so the cost does not grow with the table.
 
-        One group at a time: Lance 14 cannot write a batch of nullable structs across the border of two files, which it
-        has to when it joins more than twice COMPACT_ROWS at once.
+        Each group is written alone: Lance 14 cannot write a batch of nullable structs across the border of two files,
+        which it has to when it joins more than twice COMPACT_ROWS at once. All are one commit: with each, the indexes
+        are written anew, which costs more than the rows do.
         """
-        found = [
-            (one.fragment_id, one.physical_rows, one.num_deletions) for one in self._dataset().get_fragments()
-        ]
-        for group in joined(found, limits.COMPACT_ROWS):
-            self.compacted |= self._tried(lambda group=frozenset(group): self._compact(group))
-
-    def _compact(self, group: frozenset[int]) -> None:
         dataset = self._dataset()
-        others = [one.fragment_id for one in dataset.get_fragments() if one.fragment_id not in group]
-        dataset.optimize.compact_files(
-            target_rows_per_fragment=limits.COMPACT_ROWS, excluded_fragment_ids=others
-        )
+        found = [(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()]
+        groups = joined(found, limits.COMPACT_ROWS)
+        if groups:
+            self.compacted = self._tried(lambda: _compact(dataset, [id_ for id_, *_ in found], groups))
 
     def has_old(self, keep_s: float) -> bool:
         """Return whether any version but the newest is older than `keep_s`: Lance would list all files to see that."""
@@ -266,3 +260,15 @@ class _Round:
             bytes_removed=0 if self.removed is None else int(self.removed.bytes_removed),
             conflicts=self.conflicts,
         )
+
+
+def _compact(dataset: Any, ids: Sequence[int], groups: Sequence[Sequence[int]]) -> None:
+    from lance.optimize import Compaction
+
+    rewritten: list[Any] = []
+    for group in groups:
+        others = [id_ for id_ in ids if id_ not in group]
+        options: Any = {"target_rows_per_fragment": limits.COMPACT_ROWS, "excluded_fragment_ids": others}
+        rewritten += [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
+    if rewritten:
+        Compaction.commit(dataset, rewritten)
