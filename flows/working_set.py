@@ -155,7 +155,7 @@ class WorkingSetLogic:
             return left
         self._is_changed = False
         state = self._state
-        scorer = Scorer(state.context, state.now, self._rules.relevance)
+        scorer = self._scorer(state.now)
         return [*left, *(self._row(one, _score(scorer, one)) for one in state.members.values())]
 
     def snapshot(self) -> dict[str, Any]:
@@ -208,8 +208,9 @@ class WorkingSetLogic:
 
     def _touch(self, thread_id: str, files: set[str], at: datetime) -> None:
         for one in self._state.members.values():
-            if one.thread_id == thread_id or not files.isdisjoint(one.groups[1]):
-                one.touched_at = max(one.touched_at, at)
+            is_touched = one.thread_id == thread_id or (files and not files.isdisjoint(one.groups[1]))
+            if is_touched and one.touched_at < at:
+                one.touched_at = at
 
     def _expire(self, now: datetime) -> None:
         window = timedelta(seconds=self._rules.window_s)
@@ -217,33 +218,32 @@ class WorkingSetLogic:
             return
         over = [one for one in self._state.members.values() if one.touched_at + window <= now]
         for one in over:
-            self._leave(one, one.touched_at + window, "expired")
+            self._leave(one, one.touched_at + window, "expired", self._scorer(one.touched_at + window))
         self._oldest = min((one.touched_at for one in self._state.members.values()), default=now)
 
     def _crowd(self, at: datetime) -> None:
         surplus = len(self._state.members) - self._rules.max_events
         if surplus > 0:
-            for one in self._ranked(self._state.members.values(), at)[-surplus:]:
-                self._leave(one, at, "crowded")
+            scorer = self._scorer(at)
+            for one in _ranked(scorer, self._state.members.values())[-surplus:]:
+                self._leave(one, at, "crowded", scorer)
 
     def _on_window(self, window: Window) -> None:
         members = self._state.members
         inside_ = [members[piece.id] for piece in window.pieces if piece.id in members]
-        for one in self._ranked(inside_, window.closed_at)[self._rules.keep_active :]:
-            self._leave(one, window.closed_at, "consolidated")
+        scorer = self._scorer(window.closed_at)
+        for one in _ranked(scorer, inside_)[self._rules.keep_active :]:
+            self._leave(one, window.closed_at, "consolidated", scorer)
         self._is_changed = True
 
-    def _ranked(self, members: Collection[Member], at: datetime) -> list[Member]:
-        """Return members, the most relevant first, then the newest."""
-        scores = Scorer(self._state.context, at, self._rules.relevance).scores(members)
-        order = [(score, one.added_at, one.event_id, one) for score, one in zip(scores, members, strict=True)]
-        order.sort(reverse=True)  # no two have the same id, so members are not compared
-        return [one for *_, one in order]
+    def _scorer(self, at: datetime) -> Scorer:
+        return Scorer(self._state.context, at, self._rules.relevance)
 
-    def _leave(self, one: Member, at: datetime, reason: str) -> None:
+    def _leave(self, one: Member, at: datetime, reason: str, scorer: Scorer) -> None:
         del self._state.members[one.event_id]
-        row = self._row(one, _score(Scorer(self._state.context, at, self._rules.relevance), one))
-        self._left.append({**row, "left_at": at, "left_reason": reason})
+        row = self._row(one, _score(scorer, one))
+        row["left_at"], row["left_reason"] = at, reason
+        self._left.append(row)
 
     def _row(self, one: Member, found: Relevance) -> dict[str, Any]:
         return {
@@ -266,6 +266,14 @@ class WorkingSetLogic:
             "left_at": None,
             "left_reason": None,
         }
+
+
+def _ranked(scorer: Scorer, members: Collection[Member]) -> list[Member]:
+    """Return members, the most relevant first, then the newest."""
+    scores = scorer.scores(members)
+    order = [(score, one.added_at, one.event_id, one) for score, one in zip(scores, members, strict=True)]
+    order.sort(reverse=True)  # no two have the same id, so members are not compared
+    return [one for *_, one in order]
 
 
 def _score(scorer: Scorer, one: Member) -> Relevance:
