@@ -13,6 +13,8 @@ FILE_NAME_CHARS = 120  # of a journal file name: file systems allow 255 bytes, a
 # --- journal reading ---
 SHARDS = 8  # parts of the journal source; frozen, for recovery keys are part names
 READ_LINES = 1_000  # a read of one shard: upserts stop getting cheaper per row above it (27,000 rows/s)
+READ_LINES_BOUNDED = 2_000  # the same of a run that reads what is there: indexes and registers cost per batch
+READ_SHARD_BYTES = 4 * 1024 * 1024  # a read of one shard ends at so much: eight of them are held at once
 READ_BYTES = 1024 * 1024  # a read of one file: bounds memory while a backlog is worked off
 LINE_BYTES = 32 * 1024 * 1024  # a longer line is quarantined: the hook never writes one
 TICK_S = 0.01  # how often a shard looks whether watchfiles named one of its files
