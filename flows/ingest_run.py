@@ -167,8 +167,7 @@ def run_generation(
         known = KnownIds(home.ids_file)
         stack.callback(known.close)
         writer = _agreeing(home, table, known, options)
-        gc.freeze()  # what the imports left stays for ever: not looking through it saves a fifth of the time
-        stack.callback(gc.unfreeze)
+        _collect_rarely(stack)
         source = SourceConfig(
             folder=home.journal,
             stop=stop,
@@ -201,6 +200,14 @@ def run_generation(
         )
         _run(flow_of(parts), home.recovery, config.epoch_s)
         replace_file(home.recovery / _ENDED_WELL, b"")
+
+
+def _collect_rarely(stack: ExitStack) -> None:
+    """Let the garbage collector look for cycles rarely: the flow makes none, and looking took a fourth of its time."""
+    gc.freeze()  # what the imports left stays for ever
+    stack.callback(gc.unfreeze)
+    stack.callback(gc.set_threshold, *gc.get_threshold())
+    gc.set_threshold(*limits.GC_THRESHOLDS)
 
 
 def _memory_tables(home: Home, store: LanceStore, events: LanceTable) -> dict[str, LanceTable]:

@@ -44,7 +44,10 @@ def _known(table: LanceTable, key: str, rows: Mapping[str, object]) -> set[str]:
         found = table.by_ids(list(rows), [key], key).get_column(key)
     else:
         found = table.scan([key]).get_column(key)
-    return set(found.to_list()) & rows.keys()
+        found = found.filter(
+            found.is_in(list(rows))
+        )  # so that no text is made of those that nobody asked for
+    return set(found.to_list())
 
 
 def _folders(store: LanceStore) -> dict[str, int]:

@@ -41,6 +41,10 @@ class Builder(Protocol):
         """Return how many events of the project the table holds."""
         ...
 
+    def tell(self, project: str) -> None:
+        """Say that a project's history is about to be handed on."""
+        ...
+
     def start(self, project: str) -> None:
         """Begin to derive a project from what the table holds now. One at a time per project."""
         ...
@@ -79,17 +83,18 @@ class OrderConfig:
 class OrderState:
     """Events and requests that wait, with when they came; the last place handed on; whether the project is dirty.
 
-    `behind` is how many events wait in the table alone, None while there are none such; `behind_ids` are those of this
-    run. `count` is how many events were handed on, `is_checked` whether that was compared with the table since the
-    start: a run that was killed may have written or deleted what it did not hand on. `passed` is the time up to which
-    the passing of time was handed on. What came since a build was begun is in `since`: it is not kept in snapshots, for
-    a build that was interrupted is begun anew.
+    `behind` is how many events wait in the table alone, None while there are none such; `behind_events` are those of
+    this run, by id, and up to BEHIND_EVENTS their selves: who has them all need not read them again. `count` is how
+    many events were handed on, `is_checked` whether that was compared with the table since the start: a run that was
+    killed may have written or deleted what it did not hand on. `passed` is the time up to which the passing of time
+    was handed on. What came since a build was begun is in `since`: it is not kept in snapshots, for a build that was
+    interrupted is begun anew.
     """
 
     waiting: dict[str, Event] = field(default_factory=dict)
     arrived: dict[str, datetime] = field(default_factory=dict)  # of those that wait; not kept in snapshots
     behind: int | None = None
-    behind_ids: set[str] = field(default_factory=set)
+    behind_events: dict[str, Event | None] = field(default_factory=dict)  # not kept in snapshots
     asked: list[datetime] = field(default_factory=list)
     came: datetime | None = None
     last: Place = FIRST

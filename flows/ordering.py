@@ -30,6 +30,8 @@ from headwater.schemas.continuity import NEVER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headwater.schemas.events import Event
+
 _TOLD_AGAIN = frozenset({Change.CHANGED, Change.SAME})
 
 
@@ -67,7 +69,7 @@ class OrderLogic:
             return
         if self._config.reads_behind and state.last != FIRST:
             state.behind = len(state.waiting)
-            state.behind_ids = set(state.waiting)
+            self._hold(state.waiting.values())
             state.waiting.clear()
             state.arrived.clear()
         else:
@@ -167,14 +169,14 @@ class OrderLogic:
             return
         event = item.event
         is_late = order_of(event) <= state.last or event.at <= state.passed
-        waits = event.id in state.waiting or event.id in state.behind_ids
+        waits = event.id in state.waiting or event.id in state.behind_events
         if item.change is Change.SAME and not waits:
             return
         if is_late or not (item.change is Change.NEW or (waits and item.change in _TOLD_AGAIN)):
             self._spoil(now)
         elif state.behind is not None:  # the table has it as it is now
             state.behind += not waits
-            state.behind_ids.add(event.id)
+            self._hold([event])
         else:
             state.waiting[event.id] = short(event)
             state.arrived.setdefault(event.id, now)
@@ -188,20 +190,39 @@ class OrderLogic:
         state.waiting.clear()
         state.arrived.clear()
         state.behind = None
-        state.behind_ids.clear()
+        state.behind_events.clear()
         state.came = None
         state.since = None
+
+    def _hold(self, events: Iterable[Event]) -> None:
+        """Note events of the history, and the first BEHIND_EVENTS as they were last told."""
+        held = self._state.behind_events
+        for event in events:
+            is_kept = len(held) < limits.BEHIND_EVENTS or held.get(event.id) is not None
+            held[event.id] = short(event) if is_kept else None
+
+    def _held(self) -> dict[str, Event] | None:
+        """Return the history when all of it was told to this run and is held, and the table has as many events."""
+        state = self._state
+        held = {id_: event for id_, event in state.behind_events.items() if event is not None}
+        if len(held) != state.behind or self._builder.count_events(self._project) != state.count + len(held):
+            return None
+        self._builder.tell(self._project)
+        return held
 
     def _catch_up(self, now: datetime) -> list[Moment]:
         """Return the history that lies behind what was handed on; when the table holds another one, it is dirty."""
         state = self._state
-        events = self._builder.after(self._project, state.last)
-        if len(events) != state.behind:
-            self._spoil(now)
-            return []
-        state.waiting = {event.id: short(event) for event in events}
+        waiting = self._held()
+        if waiting is None:
+            events = self._builder.after(self._project, state.last)
+            if len(events) != state.behind:
+                self._spoil(now)
+                return []
+            waiting = {event.id: short(event) for event in events}
+        state.waiting = waiting
         state.behind = None
-        state.behind_ids.clear()
+        state.behind_events.clear()
         return self._release()
 
     def _release(self, arrived_by: datetime | None = None) -> list[Moment]:
@@ -255,6 +276,8 @@ class OrderLogic:
         """Begin to derive the project anew when that is worth it, or take over what was."""
         state = self._state
         state.looked = now
+        if self._config.reads_behind:
+            return []  # at the end of a bounded run, once: begun while it still reads, it would be made twice
         dirty_since = state.dirty_since or now
         if state.since is not None:
             build = self._builder.take(self._project)

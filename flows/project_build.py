@@ -109,6 +109,10 @@ class ProjectBuilder:
         """Return how many events of the project the table holds."""
         return self._sources.events.count(f"project = {quote(project)}")
 
+    def tell(self, project: str) -> None:
+        """Say that a project's history is about to be handed on."""
+        self._update(project)
+
     def start(self, project: str) -> None:
         """Begin to derive a project from what the table holds now."""
         self._begun[project] = self._pool.submit(self._build, project)

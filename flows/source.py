@@ -143,7 +143,9 @@ class ShardReader:
         if not self._config.until_idle and not self._pace.may_read(now_s):
             return []
         found: list[RawLine] = []
-        while self._waiting and len(found) < limits.READ_LINES:
+        lines_max = limits.READ_LINES_BOUNDED if self._config.until_idle else limits.READ_LINES
+        size_bytes = 0
+        while self._waiting and len(found) < lines_max and size_bytes < limits.READ_SHARD_BYTES:
             name = next(iter(self._waiting))
             by_rescan = self._waiting.pop(name)
             got = self._try_read(name)
@@ -156,6 +158,7 @@ class ShardReader:
             if by_rescan and got.lines:  # a torn line is found again and again, and woke nobody
                 self._config.wakes.rescan += 1
             found += got.lines
+            size_bytes += sum(len(line.data) for line in got.lines)
         if found:
             self._config.wakes.lines += len(found)
             self._config.wakes.read_s = now_s

@@ -214,18 +214,18 @@ class ThreadLogic:
         """Return the thread that fits best and how well; "" when none fits well enough."""
         config, mu = self._config, self._config.smoothing
         factor = (self._total + config.background) / mu
-        known = {term: w for term, w in terms.items() if term in self._counts}
+        counts = self._counts
+        known = {term: w for term, w in terms.items() if term in counts}
         weight = math.fsum(known.values())
         length = weight + config.unknown_weight * (math.fsum(terms.values()) - weight)
         scale = max(length, 1.0) ** config.length_power
         best, best_fit = "", -math.inf
         for thread in self._state.threads.values():
-            shared = sorted(
-                known.keys() & thread.terms.keys()
-            )  # in a fixed order: sums of floats depend on it
-            gain = math.fsum(
-                known[term] * math.log1p(thread.terms[term] * factor / (self._counts[term] + 0.5))
-                for term in shared
+            held = thread.terms
+            gain = math.fsum(  # exact, whatever the order
+                weighed * math.log1p(held[term] * factor / (counts[term] + 0.5))
+                for term, weighed in known.items()
+                if term in held
             )
             fit = (gain - weight * math.log1p(thread.size / mu)) / scale
             if thread.id == current:

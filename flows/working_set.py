@@ -22,7 +22,7 @@ from headwater.schemas.features import Features, event_features, join
 from headwater.schemas.relevance import DEFAULT, Groups, Relevance, RelevanceConfig, Scorer, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 _BORDERS = (Kind.SESSION_START, Kind.SESSION_END)
 
@@ -50,10 +50,18 @@ class Member:
     touched_at: datetime
     features: Features
     groups: Groups = field(init=False)
+    sizes: tuple[int, int, int] = field(init=False)
+    shared: list[int] = field(init=False)  # items of each group that the current context holds
 
     def __post_init__(self) -> None:
         """Make the sets once: they are compared with each turn."""
         self.groups = groups_of(self.features)
+        self.sizes = (len(self.groups[0]), len(self.groups[1]), len(self.groups[2]))
+        self.shared = [0, 0, 0]
+
+    def count(self, current: Groups) -> None:
+        """Count anew what the context holds of each group."""
+        self.shared = [len(own & there) for own, there in zip(self.groups, current, strict=True)]
 
     def plain(self) -> list[Any]:
         """Return the member as plain data."""
@@ -117,6 +125,7 @@ class WorkingSetLogic:
         self._project = project
         self._rules = rules
         self._state = WorkingSetState.from_plain(data)
+        self._current = self._counted()
         self._left: list[dict[str, Any]] = []
         self._is_changed = False
         self._oldest = NEVER  # no member was touched last before it; NEVER: to be found out
@@ -134,6 +143,7 @@ class WorkingSetLogic:
                 self._expire(event.at)
             case Rebuilt(states):
                 self._state = WorkingSetState.from_plain(states.get(self.name))
+                self._current = self._counted()
                 self._oldest = NEVER
                 self._left.clear()
                 self._is_changed = False
@@ -145,7 +155,7 @@ class WorkingSetLogic:
             return left
         self._is_changed = False
         state = self._state
-        scorer = Scorer(state.context, state.now, self._rules.relevance)
+        scorer = self._scorer(state.now)
         return [*left, *(self._row(one, _score(scorer, one)) for one in state.members.values())]
 
     def snapshot(self) -> dict[str, Any]:
@@ -161,6 +171,7 @@ class WorkingSetLogic:
             turn = assigned.turn
             features = join((turn.prompt, turn.response, turn.tools))
             state.context = state.context.then(features, turn.last_at)
+            self._follow()
         found = [(event, event_features(inside(event))) for event in assigned.events]
         self._touch(assigned.thread_id, {path for _, features in found for path in features.files}, at)
         for event, features in found:
@@ -172,14 +183,34 @@ class WorkingSetLogic:
             return
         touched_at = max(at, event.at)
         self._oldest = min(self._oldest, touched_at)
-        self._state.members[event.id] = Member(
-            event.id, event.session_id, thread_id, event.kind, event.at, at, touched_at, features
-        )
+        member = Member(event.id, event.session_id, thread_id, event.kind, event.at, at, touched_at, features)
+        member.count(self._current)
+        self._state.members[event.id] = member
+
+    def _counted(self) -> Groups:
+        """Return the groups of the current context, counted in all members."""
+        current = groups_of(self._state.context)
+        for one in self._state.members.values():
+            one.count(current)
+        return current
+
+    def _follow(self) -> None:
+        """Count anew where the context has changed: a turn names few items that the one before it did not."""
+        before, self._current = self._current, groups_of(self._state.context)
+        for place, (old, new) in enumerate(zip(before, self._current, strict=True)):
+            changed = old ^ new
+            if not changed:
+                continue
+            for one in self._state.members.values():
+                own = one.groups[place]
+                if not own.isdisjoint(changed):
+                    one.shared[place] = len(own & new)
 
     def _touch(self, thread_id: str, files: set[str], at: datetime) -> None:
         for one in self._state.members.values():
-            if one.thread_id == thread_id or not files.isdisjoint(one.groups[1]):
-                one.touched_at = max(one.touched_at, at)
+            is_touched = one.thread_id == thread_id or (files and not files.isdisjoint(one.groups[1]))
+            if is_touched and one.touched_at < at:
+                one.touched_at = at
 
     def _expire(self, now: datetime) -> None:
         window = timedelta(seconds=self._rules.window_s)
@@ -187,34 +218,32 @@ class WorkingSetLogic:
             return
         over = [one for one in self._state.members.values() if one.touched_at + window <= now]
         for one in over:
-            self._leave(one, one.touched_at + window, "expired")
+            self._leave(one, one.touched_at + window, "expired", self._scorer(one.touched_at + window))
         self._oldest = min((one.touched_at for one in self._state.members.values()), default=now)
 
     def _crowd(self, at: datetime) -> None:
         surplus = len(self._state.members) - self._rules.max_events
         if surplus > 0:
-            for one in self._ranked(self._state.members.values(), at)[-surplus:]:
-                self._leave(one, at, "crowded")
+            scorer = self._scorer(at)
+            for one in _ranked(scorer, self._state.members.values())[-surplus:]:
+                self._leave(one, at, "crowded", scorer)
 
     def _on_window(self, window: Window) -> None:
         members = self._state.members
         inside_ = [members[piece.id] for piece in window.pieces if piece.id in members]
-        for one in self._ranked(inside_, window.closed_at)[self._rules.keep_active :]:
-            self._leave(one, window.closed_at, "consolidated")
+        scorer = self._scorer(window.closed_at)
+        for one in _ranked(scorer, inside_)[self._rules.keep_active :]:
+            self._leave(one, window.closed_at, "consolidated", scorer)
         self._is_changed = True
 
-    def _ranked(self, members: Iterable[Member], at: datetime) -> list[Member]:
-        """Return members, the most relevant first, then the newest."""
-        scorer = Scorer(self._state.context, at, self._rules.relevance)
-        scored = [
-            (scorer.score(one.kind, one.groups, one.at), one.added_at, one.event_id, one) for one in members
-        ]
-        return [one for *_, one in sorted(scored, key=lambda entry: entry[:3], reverse=True)]
+    def _scorer(self, at: datetime) -> Scorer:
+        return Scorer(self._state.context, at, self._rules.relevance)
 
-    def _leave(self, one: Member, at: datetime, reason: str) -> None:
+    def _leave(self, one: Member, at: datetime, reason: str, scorer: Scorer) -> None:
         del self._state.members[one.event_id]
-        row = self._row(one, _score(Scorer(self._state.context, at, self._rules.relevance), one))
-        self._left.append({**row, "left_at": at, "left_reason": reason})
+        row = self._row(one, _score(scorer, one))
+        row["left_at"], row["left_reason"] = at, reason
+        self._left.append(row)
 
     def _row(self, one: Member, found: Relevance) -> dict[str, Any]:
         return {
@@ -237,6 +266,14 @@ class WorkingSetLogic:
             "left_at": None,
             "left_reason": None,
         }
+
+
+def _ranked(scorer: Scorer, members: Collection[Member]) -> list[Member]:
+    """Return members, the most relevant first, then the newest."""
+    scores = scorer.scores(members)
+    order = [(score, one.added_at, one.event_id, one) for score, one in zip(scores, members, strict=True)]
+    order.sort(reverse=True)  # no two have the same id, so members are not compared
+    return [one for *_, one in order]
 
 
 def _score(scorer: Scorer, one: Member) -> Relevance:

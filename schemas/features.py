@@ -127,16 +127,15 @@ class Features:
 
 def event_features(event: Event) -> Features:
     """Return the features of an event; topics only from what people and agents say, not from output of tools."""
-    named = tuple(dict.fromkeys(ref.path for ref in event.files))
-    if event.kind in (Kind.PROMPT, Kind.RESPONSE):
-        found = text_features(event.content)
-    elif event.kind is Kind.TOOL:
+    named = tuple(dict.fromkeys(ref.path for ref in event.files)) if event.files else ()
+    if event.kind is Kind.TOOL:
         found = text_features(event.content[: limits.FEATURE_TOOL_CHARS])
-        found = Features((), found.files, found.entities)
+    elif event.kind in (Kind.PROMPT, Kind.RESPONSE):
+        found = text_features(event.content)
     else:
         return Features((), named, ())
-    files = tuple(dict.fromkeys((*named, *found.files)))[: limits.FEATURE_FILES]
-    return Features(found.topics, files, found.entities)
+    files = tuple(dict.fromkeys((*named, *found.files)))[: limits.FEATURE_FILES] if named else found.files
+    return Features(() if event.kind is Kind.TOOL else found.topics, files, found.entities)
 
 
 @lru_cache(maxsize=256)  # the same text is asked for by several steps, one soon after the other

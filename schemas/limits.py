@@ -13,6 +13,8 @@ FILE_NAME_CHARS = 120  # of a journal file name: file systems allow 255 bytes, a
 # --- journal reading ---
 SHARDS = 8  # parts of the journal source; frozen, for recovery keys are part names
 READ_LINES = 1_000  # a read of one shard: upserts stop getting cheaper per row above it (27,000 rows/s)
+READ_LINES_BOUNDED = 2_000  # the same of a run that reads what is there: indexes and registers cost per batch
+READ_SHARD_BYTES = 4 * 1024 * 1024  # a read of one shard ends at so much: eight of them are held at once
 READ_BYTES = 1024 * 1024  # a read of one file: bounds memory while a backlog is worked off
 LINE_BYTES = 32 * 1024 * 1024  # a longer line is quarantined: the hook never writes one
 TICK_S = 0.01  # how often a shard looks whether watchfiles named one of its files
@@ -23,6 +25,7 @@ SCAN_SHARED_S = 0.5  # one look at the folder serves all shards; they ask one af
 RESCAN_S = 5.0  # how often all files are looked at: file events get lost (43 % in new folders)
 WATCH_STEP_MS = 10  # watchfiles: wait this long for more changes
 WATCH_DEBOUNCE_MS = 50  # watchfiles: hold changes at most this long
+GC_THRESHOLDS = (100_000, 50, 100)  # new objects between two looks for cycles: 10,000 events left none
 EPOCH_S = 1.0  # between two snapshots of the flow
 HEAD_BYTES = 4096  # of a file's first line that identify it beside its path
 
@@ -103,6 +106,15 @@ JOBS_DONE_KEPT_S = 7 * 86_400.0  # done jobs stay so long to be looked at; their
 JOBS_CLEAN_EVERY_S = 3600.0  # between two removals of such jobs: each looks at all of them
 JOBS_SHOWN = 5  # failed jobs that `vector status` shows with their errors
 SQLITE_BUSY_MS = 10_000  # wait for another writer's transaction
+SQLITE_CACHE_BYTES = (
+    32 * 1024 * 1024
+)  # pages of one connection: what a batch of 5,000 events changes among 300,000, each page written once
+SQLITE_WAL_PAGES = (
+    1_000  # before they go to the file itself, or half as many as that has: 4 MB, SQLite's own number
+)
+SQLITE_WAL_PAGES_MAX = (
+    16_000  # of a large file: its batches change many pages, and often the same ones again; 64 MB
+)
 
 # --- query ---
 TOP_K_MAX = 100  # rows of one search: more is a scan, not a search
@@ -256,6 +268,9 @@ THREAD_TITLE_CHARS = 80  # of a thread's title: a line of a terminal
 REORDER_S = 2.0  # events of a project wait so long for earlier ones: deliveries of one moment come within it
 HISTORY_EVENTS = (
     1_000  # of a project that wait in a bounded run: it reads a history, derived as a whole and once
+)
+BEHIND_EVENTS = (
+    20_000  # of such a history behind what was handed on that are held: 60 MB; more are read again
 )
 WAITING_EVENTS = 20_000  # the same of a live one: ten times what the fastest stream brings within REORDER_S
 TIMER_S = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.schemas import limits
 from headwater.schemas.continuity import NEVER, Context
 from headwater.schemas.events import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from headwater.schemas.features import Features
@@ -56,9 +56,18 @@ DEFAULT = RelevanceConfig()
 Groups = tuple[frozenset[str], frozenset[str], frozenset[str]]
 
 
-def groups_of(features: Features) -> Groups:
+def groups_of(features: Features | Context) -> Groups:
     """Return topics, files and entities as sets: made once for what is compared often."""
     return frozenset(features.topics), frozenset(features.files), frozenset(features.entities)
+
+
+class Counted(Protocol):
+    """An event whose items are counted: how many each group has, and how many of them the current context holds."""
+
+    kind: Kind
+    at: datetime
+    sizes: tuple[int, int, int]
+    shared: list[int]
 
 
 class Scorer:
@@ -95,23 +104,40 @@ class Scorer:
         mean = shared / compared if compared else None
         return Relevance(combine(recency, mean, value, config), recency, mean, value)
 
-    def score(self, kind: Kind, groups: Groups, at: datetime) -> float:
-        """Return the score alone, the same number: an order of a hundred members needs nothing else, at each turn."""
-        compared, shared = 0, 0.0
-        for place, there, size in self._present:
-            own = groups[place]
-            if own:
-                compared += 1
-                if not own.isdisjoint(there):
-                    shared += len(own & there) / (min(len(own), size))
-        age_s = (self._now - at).total_seconds()
-        recency = (math.exp2(-age_s / self._half_life_s) if age_s > 0.0 else 1.0) if at > NEVER else 0.0
-        score = self._recency_weight * recency + self._kind_weight * KIND_VALUE[kind]
-        if compared:
-            score = (score + self._overlap_weight * (shared / compared)) / self._total
-        else:
-            score = score / self._total_without if self._total_without else 0.0
-        return score if 0.0 <= score <= 1.0 else min(1.0, max(0.0, score))
+    def scores(self, members: Iterable[Counted]) -> list[float]:
+        """Return the scores alone, the same numbers: an order of a hundred needs nothing else, at each turn.
+
+        Written out, for calls and set operations would cost more than the rest of a turn.
+        """
+        now, half_life_s, values, exp2 = self._now, self._half_life_s, KIND_VALUE, math.exp2
+        recency_weight, kind_weight, overlap_weight = (
+            self._recency_weight,
+            self._kind_weight,
+            self._overlap_weight,
+        )
+        total, total_without = self._total, self._total_without
+        present = [(place, size) for place, _, size in self._present]
+        found: list[float] = []
+        for one in members:
+            compared, shared = 0, 0.0
+            sizes, counts = one.sizes, one.shared
+            for place, size in present:
+                own = sizes[place]
+                if own:
+                    compared += 1
+                    count = counts[place]
+                    if count:
+                        shared += count / (own if own < size else size)  # noqa: FURB136 - a call costs more
+            at = one.at
+            age_s = (now - at).total_seconds()
+            recency = (exp2(-age_s / half_life_s) if age_s > 0.0 else 1.0) if at > NEVER else 0.0
+            score = recency_weight * recency + kind_weight * values[one.kind]
+            if compared:
+                score = (score + overlap_weight * (shared / compared)) / total
+            else:
+                score = score / total_without if total_without else 0.0
+            found.append(score if 0.0 <= score <= 1.0 else min(1.0, max(0.0, score)))
+        return found
 
 
 def relevance(

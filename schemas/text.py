@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from headwater.schemas import limits
 
@@ -57,7 +58,12 @@ def other_script_share(texts: Iterable[str]) -> float:
 def code_words(text: str) -> str:
     """Return the distinct identifiers, paths and dotted names in order of appearance, joined by a space."""
     words = dict.fromkeys(_WORD.findall(text))  # each looked at once: words of an output repeat
-    return " ".join(word for word in words if _CODE_SIGN.search(word))
+    return " ".join(filter(_is_code, words))
+
+
+@lru_cache(maxsize=32768)  # the words of a project come again and again
+def _is_code(word: str) -> bool:
+    return _CODE_SIGN.search(word) is not None
 
 
 def one_line(text: str, chars_max: int) -> str:

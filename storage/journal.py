@@ -180,7 +180,11 @@ def _open_regular(path: Path) -> int | None:
 
 def _is_utf8(name: str) -> bool:
     """Whether a name from the file system can be stored: the flow could not name another one anywhere."""
-    return not any("\ud800" <= char <= "\udfff" for char in name)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _settle(file: BinaryIO, cursor: Cursor) -> Cursor:

@@ -97,15 +97,18 @@ class KnownIds:
 
     def fates(self, positions: Sequence[Position]) -> dict[Position, Fate]:
         """Return the fates of those of the given lines that have one already."""
+        wanted: dict[str, dict[int, Position]] = {}
+        for position in positions:
+            wanted.setdefault(position.file, {})[position.offset] = position
         found: dict[Position, Fate] = {}
         with self._db.reading() as connection:
-            for position in positions:
-                row = connection.execute(
-                    "SELECT fate FROM files JOIN lines USING (file_id) WHERE path = ? AND offset = ?",
-                    (position.file, position.offset),
-                ).fetchone()
-                if row is not None:
-                    found[position] = Fate(row[0])
+            for file, places in wanted.items():
+                rows = connection.execute(
+                    "SELECT offset, fate FROM files JOIN lines USING (file_id)"
+                    " WHERE path = ? AND offset BETWEEN ? AND ?",
+                    (file, min(places), max(places)),
+                )
+                found |= {places[offset]: Fate(fate) for offset, fate in rows if offset in places}
         return found
 
     def lookup(self, ids: Sequence[str]) -> dict[str, Known]:
@@ -127,7 +130,8 @@ class KnownIds:
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT INTO ids VALUES (?, ?, ?, ?, 0) ON CONFLICT (id) DO NOTHING",
-                [
+                # in the order of the tree: neighbours lie on one page
+                sorted(
                     (
                         id_,
                         int(known.parts),
@@ -135,7 +139,7 @@ class KnownIds:
                         known.position.offset,
                     )
                     for id_, known in new.items()
-                ],
+                ),
             )
 
     def settle(self, parts: Mapping[str, Part], fates: Mapping[Position, Fate]) -> None:
@@ -143,7 +147,7 @@ class KnownIds:
         with self._transaction() as connection:
             connection.executemany(
                 "UPDATE ids SET written = 1, parts = ? WHERE id = ?",
-                [(int(part), id_) for id_, part in parts.items()],
+                [(int(part), id_) for id_, part in sorted(parts.items())],
             )
             connection.executemany(
                 "INSERT INTO lines VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -201,7 +205,9 @@ class KnownIds:
     def count_ids(self) -> int:
         """Return how many ids were written."""
         with self._db.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM ids WHERE written = 1").fetchone()[0])
+            # pages are counted many times faster than rows are looked at, and the others have an index
+            counts = "SELECT (SELECT count(*) FROM ids) - (SELECT count(*) FROM ids WHERE written = 0)"
+            return int(connection.execute(counts).fetchone()[0])
 
     def count_fates(self, spans: Sequence[tuple[str, int, int]] | None = None) -> dict[Fate, int]:
         """Count lines by fate, of all files or of the given (file, start, end) byte spans."""

@@ -47,7 +47,7 @@ class VectorOutbox:
         """
         now_us = self._now_us()
         with self._db.transaction() as connection:
-            return [rows_module.enqueue(connection, request, now_us, lost=lost) for request in requests]
+            return rows_module.enqueue(connection, requests, now_us, lost=lost)
 
     def remove(self, item_kind: ItemKind, item_ids: Sequence[str]) -> int:
         """Remove the jobs of items that are gone, of all versions, claimed or not; return how many. Idempotent.

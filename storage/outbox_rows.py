@@ -140,16 +140,50 @@ def _is_suspect(job: Job) -> bool:
     return job.retry_count > 0 and job.error in (EXPIRED, ABANDONED)
 
 
-def enqueue(connection: sqlite3.Connection, request: JobRequest, now_us: int, *, lost: bool) -> bool:
-    """Make a job, or set one back to pending whose content changed, or (with `lost`) that was done."""
-    job_id = ids.job_id(request.item_kind, request.item_id, request.embedding_version)
+def enqueue(
+    connection: sqlite3.Connection, requests: Sequence[JobRequest], now_us: int, *, lost: bool
+) -> list[bool]:
+    """Make jobs, or set those back to pending whose content changed, or (with `lost`) that were done.
+
+    Return for each request whether it did. Most of a batch are new jobs, which are one statement.
+    """
+    keys = [ids.job_id(one.item_kind, one.item_id, one.embedding_version) for one in requests]
+    known = _known(connection, keys)
+    new: dict[str, int] = {}
+    for n, job_id in enumerate(keys):
+        if job_id not in known:
+            new.setdefault(job_id, n)
+    connection.executemany(
+        _INSERT, [(job_id, *_item(requests[n]), now_us, now_us, now_us) for job_id, n in new.items()]
+    )
+    return [
+        new.get(job_id) == n or _ask_again(connection, job_id, request, now_us, lost=lost)
+        for n, (job_id, request) in enumerate(zip(keys, requests, strict=True))
+    ]
+
+
+def _item(request: JobRequest) -> tuple[str, str, str, str]:
+    return request.item_kind.value, request.item_id, request.embedding_version, request.content_hash
+
+
+def _known(connection: sqlite3.Connection, job_ids: Sequence[str]) -> set[str]:
+    """Return those of the ids that have a job."""
+    found: set[str] = set()
+    for start in range(0, len(job_ids), limits.IDS_PER_FILTER):
+        part = job_ids[start : start + limits.IDS_PER_FILTER]
+        marks = ",".join("?" * len(part))
+        rows = connection.execute(f"SELECT job_id FROM vector_outbox WHERE job_id IN ({marks})", part)
+        found.update(row[0] for row in rows)
+    return found
+
+
+def _ask_again(
+    connection: sqlite3.Connection, job_id: str, request: JobRequest, now_us: int, *, lost: bool
+) -> bool:
+    """Set a job back to pending when the request calls for it; return whether it did."""
     old = _old(connection, job_id)
-    if not _is_new(old, request, lost=lost):
+    if old is None or not _is_new(old, request, lost=lost):
         return False
-    if old is None:
-        item = (request.item_kind.value, request.item_id, request.embedding_version, request.content_hash)
-        connection.execute(_INSERT, (job_id, *item, now_us, now_us, now_us))
-        return True
     if old[0] != JobStatus.PENDING.value:
         move(connection, State(job_id, JobStatus(old[0]), 0, None), JobStatus.PENDING, now_us)
     connection.execute(

@@ -126,6 +126,10 @@ class Database:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(f"PRAGMA cache_size=-{limits.SQLITE_CACHE_BYTES // 1024}")
+            pages = connection.execute("PRAGMA page_count").fetchone()[0] // 2
+            wal_pages = min(max(pages, limits.SQLITE_WAL_PAGES), limits.SQLITE_WAL_PAGES_MAX)
+            connection.execute(f"PRAGMA wal_autocheckpoint={wal_pages}")
             connection.executescript(self._schema)
         except BaseException:
             connection.close()

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.schemas import limits
+from headwater.schemas import clock, limits
 from headwater.storage.faults import fault_point
 
 if TYPE_CHECKING:
@@ -96,15 +97,20 @@ def create_text_indexes(table: Any, definition: TableDef) -> None:
             )
 
 
-def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, force: bool) -> Maintenance:
+def maintain(
+    table: Any, session: Any, definition: TableDef, state: State, now: datetime, *, force: bool
+) -> Maintenance:
     """Do what is due, everything with `force`; Lance's exceptions pass through, but for commit conflicts.
 
     In order: scalar indexes from SCALAR_INDEX_ROWS; IVF_SQ from VECTOR_INDEX_ROWS; a delta index from FTS_DELTA_ROWS
     uncovered rows; one merge from FTS_MERGE_DELTAS deltas; compaction from COMPACT_COMMITS new fragments; removal of
     versions older than VERSION_KEEP_S, looked for every CLEAN_EVERY_S; after VERSIONS_MAX commits at once, and then of
     all older than VERSION_KEEP_BUSY_S, so that files stay bounded however busy the writer is.
+
+    `session`: what is open of indexes. A delta looks at all deltas before it, which takes twice as long when each has
+    to be opened anew.
     """
-    done = _Round(table)
+    done = _Round(table, session)
     if force or table.version != state.version:
         rows = table.count_rows()
         done.create_missing(definition, rows, force=force)
@@ -116,8 +122,8 @@ def maintain(table: Any, definition: TableDef, state: State, now: datetime, *, f
             state.fragments_left = _fragment_count(table)
         state.version = table.version
     busy = table.version - state.cleaned_version >= limits.VERSIONS_MAX
-    if state.cleaned_at is None and table.version < limits.VERSIONS_YOUNG and not force:
-        state.cleaned_at = now  # nothing is old yet
+    if state.cleaned_at is None and not (force or busy or done.has_old(limits.VERSION_KEEP_S)):
+        state.cleaned_at = now
     due = state.cleaned_at is None or (now - state.cleaned_at).total_seconds() >= limits.CLEAN_EVERY_S
     if force or due or busy:
         done.clean(limits.VERSION_KEEP_BUSY_S if busy else limits.VERSION_KEEP_S)
@@ -157,14 +163,18 @@ def _fragment_count(table: Any) -> int:
 class _Round:
     """One round of care and what it has done so far."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, session: Any) -> None:
         self.table = table
+        self._session = session
         self.indexed = False
         self.merged = False
         self.compacted = False
         self.created: list[str] = []
         self.removed: Any = None
         self.conflicts = 0
+
+    def _dataset(self) -> Any:
+        return self.table.to_lance(session=self._session)
 
     def create_missing(self, definition: TableDef, rows: int, *, force: bool) -> None:
         """Make scalar indexes (of a small table they are of no use) and, for many rows, the vector index."""
@@ -174,8 +184,8 @@ class _Round:
         for column, index_type in definition.scalar:
             name = scalar_index(column)
             if name not in present and self._tried(
-                lambda column=column, index_type=index_type, name=name: (
-                    self.table.to_lance().create_scalar_index(column, index_type, name=name)
+                lambda column=column, index_type=index_type, name=name: self._dataset().create_scalar_index(
+                    column, index_type, name=name
                 )
             ):
                 self.created.append(name)
@@ -200,32 +210,32 @@ class _Round:
             self.indexed = self._tried(lambda: self._optimize(0))
 
     def _optimize(self, merge: int) -> None:
-        self.table.to_lance().optimize.optimize_indices(num_indices_to_merge=merge)
+        self._dataset().optimize.optimize_indices(num_indices_to_merge=merge)
 
     def compact(self) -> None:
         """Join small fragments; those of COMPACT_ROWS stay as they are, so the cost does not grow with the table.
 
-        One group at a time: Lance 14 cannot write a batch of nullable structs across the border of two files, which it
-        has to when it joins more than twice COMPACT_ROWS at once.
+        Each group is written alone: Lance 14 cannot write a batch of nullable structs across the border of two files,
+        which it has to when it joins more than twice COMPACT_ROWS at once. All are one commit: with each, the indexes
+        are written anew, which costs more than the rows do.
         """
-        found = [
-            (one.fragment_id, one.physical_rows, one.num_deletions)
-            for one in self.table.to_lance().get_fragments()
-        ]
-        for group in joined(found, limits.COMPACT_ROWS):
-            self.compacted |= self._tried(lambda group=frozenset(group): self._compact(group))
+        dataset = self._dataset()
+        found = [(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()]
+        groups = joined(found, limits.COMPACT_ROWS)
+        if groups:
+            self.compacted = self._tried(lambda: _compact(dataset, [id_ for id_, *_ in found], groups))
 
-    def _compact(self, group: frozenset[int]) -> None:
-        dataset = self.table.to_lance()
-        others = [one.fragment_id for one in dataset.get_fragments() if one.fragment_id not in group]
-        dataset.optimize.compact_files(
-            target_rows_per_fragment=limits.COMPACT_ROWS, excluded_fragment_ids=others
-        )
+    def has_old(self, keep_s: float) -> bool:
+        """Return whether any version but the newest is older than `keep_s`: Lance would list all files to see that."""
+        if self.table.version < limits.VERSIONS_YOUNG:
+            return False
+        made = sorted(path.stat().st_mtime for path in (Path(self._dataset().uri) / "_versions").iterdir())
+        return bool(made) and len(made) > 1 and made[0] < clock.SYSTEM.now().timestamp() - keep_s
 
     def clean(self, keep_s: float) -> None:
         """Remove old versions, but no file that a reader of a version younger than `keep_s` may need."""
         keep = timedelta(seconds=keep_s)
-        self.removed = self.table.to_lance().cleanup_old_versions(
+        self.removed = self._dataset().cleanup_old_versions(
             older_than=keep, error_if_tagged_old_versions=False
         )
 
@@ -250,3 +260,15 @@ class _Round:
             bytes_removed=0 if self.removed is None else int(self.removed.bytes_removed),
             conflicts=self.conflicts,
         )
+
+
+def _compact(dataset: Any, ids: Sequence[int], groups: Sequence[Sequence[int]]) -> None:
+    from lance.optimize import Compaction
+
+    rewritten: list[Any] = []
+    for group in groups:
+        others = [id_ for id_ in ids if id_ not in group]
+        options: Any = {"target_rows_per_fragment": limits.COMPACT_ROWS, "excluded_fragment_ids": others}
+        rewritten += [task.execute(dataset) for task in Compaction.plan(dataset, options).tasks]
+    if rewritten:
+        Compaction.commit(dataset, rewritten)

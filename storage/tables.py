@@ -262,7 +262,7 @@ class LanceTable:
         try:
             return self._guard(
                 lambda: table_maintenance.maintain(
-                    self._require(), self.definition, self._state, now, force=force
+                    self._require(), self._store.session(), self.definition, self._state, now, force=force
                 )
             )
         finally:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from order_stream import CONFIG, Stream, prompt
 
-from headwater.flows.moments import Change
+from headwater.flows.moments import Change, Ordered
 from headwater.flows.project_memory import in_order
 from headwater.schemas import limits
 
@@ -37,7 +37,7 @@ def test_a_history_behind_all_that_was_handed_on_is_read_from_the_table_and_not_
     assert stream.logic.snapshot()["waiting"] == []
     stream.end()
     assert stream.heard == ["first", *(f"e{n:02}" for n in range(12)), "e99"]
-    assert (stream.table.built, stream.logic.is_dirty) == (0, False)
+    assert (stream.table.built, stream.table.read, stream.logic.is_dirty) == (0, 0, False)
     stream.restart(BOUNDED)
     stream.tell(prompt("next", 2 * LATER + 99))
     stream.end()
@@ -73,6 +73,30 @@ def test_a_table_that_holds_another_history_makes_the_project_dirty() -> None:
         1,
         [one.id for one in in_order(stream.table.events.values())],
     )
+
+
+def test_a_bounded_run_derives_a_dirty_project_once_at_its_end() -> None:
+    """However long it reads: what is derived while lines still come would have to be derived again."""
+    stream = behind(("late", -1.0, Change.NEW))
+    stream.wait(timedelta(seconds=2 * limits.REBUILD_WAIT_S))
+    stream.tell(prompt("e50", LATER + 50))
+    assert (stream.logic.is_dirty, stream.table.built) == (True, 0)
+    stream.end()
+    assert (stream.table.built, stream.logic.is_dirty) == (1, False)
+    assert stream.heard == [one.id for one in in_order(stream.table.events.values())]
+
+
+@pytest.mark.parametrize("told", [15, 16])
+def test_a_long_history_is_read_from_the_table(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to BEHIND_EVENTS events are held as they were last told; of more none is, and the table gives them all."""
+    monkeypatch.setattr(limits, "BEHIND_EVENTS", 15)
+    stream = behind(told=told)
+    changed = replace(prompt("e03", LATER + 3), content="told again")
+    stream.tell(changed, change=Change.CHANGED)
+    stream.end()
+    assert stream.heard == ["first", *(f"e{n:02}" for n in range(told))]
+    assert (stream.table.built, stream.table.read) == (0, int(told > 15))
+    assert Ordered(changed) in stream.moments
 
 
 def test_a_stopped_run_leaves_its_history_to_the_next() -> None:

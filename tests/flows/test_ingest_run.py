@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import threading
@@ -16,6 +17,7 @@ from journal_lines import S, append, encode, envelope, live, payload, story
 from headwater.flows.event_writer import EventWriter, Written
 from headwater.flows.ingest_run import IngestOptions, run_ingest
 from headwater.flows.source import Wakes
+from headwater.schemas import limits
 from headwater.schemas.columns import EVENTS
 from headwater.schemas.errors import BusyError, StoreError
 from headwater.schemas.events import Draft
@@ -315,14 +317,20 @@ def test_two_flows_on_one_home_are_refused(place: Home, running: Callable[[], Ru
 
 
 def test_error_of_a_step_comes_out_as_ours(recorded: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stopped the flow is told as it was raised, not as the engine wraps it, and a later run completes."""
+    """What stopped the flow is told as it was raised, not as the engine wraps it, and a later run completes.
+
+    Cycles are looked for rarely while it runs, and as before it afterwards.
+    """
+    before = gc.get_threshold()
 
     def full(self: EventWriter, drafts: object) -> None:
+        assert gc.get_threshold() == limits.GC_THRESHOLDS != before
         raise StoreError("table events", "disk full", "free disk space")
 
     monkeypatch.setattr(EventWriter, "write_events", full)
     with pytest.raises(StoreError, match="disk full"):
         run(recorded)
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
     monkeypatch.undo()
     run(recorded)
     assert fates(recorded) == LIVE_FATES

@@ -182,12 +182,28 @@ def test_other_shards_files_and_other_files_are_left_alone(bench: Bench) -> None
     assert bench.config.wakes.watch == 0
 
 
+@pytest.mark.parametrize("until_idle", [True, False])
+def test_a_read_of_a_shard_ends_at_so_many_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until_idle: bool
+) -> None:
+    """At the file with which READ_SHARD_BYTES are reached, however few lines those are."""
+    monkeypatch.setattr(limits, "READ_SHARD_BYTES", 30)
+    bench = Bench(tmp_path, until_idle=until_idle)
+    names = [name for name in (f"n{n}.jsonl" for n in range(100)) if shard_of(name) == SHARD][:5]
+    for name in names:
+        bench.write("x" * 12 + "\n", name)
+    reader = bench.reader()
+    assert len(texts(reader)) == 3
+    bench.clock.move(1.5 * PACE_S)
+    assert len(texts(reader)) == 2
+
+
 def test_bounded_run_ends_when_all_is_read(tmp_path: Path) -> None:
     """Until idle: everything is read without waiting for beats, a torn end is left, then the end is told."""
     bench = Bench(tmp_path, until_idle=True)
-    bench.write("a\n" * (limits.READ_LINES + 5) + "torn")
+    bench.write("a\n" * (limits.READ_LINES_BOUNDED + 5) + "torn")
     reader = bench.reader()
-    assert len(texts(reader)) == limits.READ_LINES
+    assert len(texts(reader)) == limits.READ_LINES_BOUNDED > limits.READ_LINES
     assert len(texts(reader)) == 5
     with pytest.raises(StopIteration):
         [texts(reader) for _ in range(3)]
@@ -314,7 +330,7 @@ def test_partition_ticks_slower_when_it_is_quiet(bench: Bench) -> None:
 def test_backlog_is_read_on_without_waiting(tmp_path: Path) -> None:
     """A part that knows of more asks to be called again at once."""
     bench = Bench(tmp_path, until_idle=True)
-    bench.write("a\n" * (limits.READ_LINES + 1))
+    bench.write("a\n" * (limits.READ_LINES_BOUNDED + 1))
     part = JournalSource(bench.config, bench.watcher).build_part("s", f"shard-{SHARD:03}", None)  # type: ignore[arg-type]
-    assert len(list(part.next_batch())) == limits.READ_LINES
+    assert len(list(part.next_batch())) == limits.READ_LINES_BOUNDED
     assert part.next_awake() is None

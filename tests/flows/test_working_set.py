@@ -11,6 +11,7 @@ from headwater.flows.project_memory import MemoryConfig, ProjectLogic
 from headwater.flows.working_set import WorkingSetRules
 from headwater.schemas.events import Event, Kind
 from headwater.schemas.memory_columns import WORKING_SET
+from headwater.schemas.relevance import groups_of
 
 WEBHOOK = "the webhook worker must retry each delivery five times with jitter and exponential backoff"
 IMAGE = "docker image of the build is too large, alpine base with musl wheels instead of debian"
@@ -112,3 +113,26 @@ def test_sessions_starts_and_ends_are_no_members() -> None:
         ]
     )
     assert rows.keys() == {"a-p", "a-t", "a-r"}
+
+
+def test_what_members_share_with_the_context_is_counted_as_it_changes() -> None:
+    """Turn by turn, over windows that close and after a restart, the counts are those of the sets themselves."""
+    sides = ("lamp", "door", "boat", "fork", "wind")
+    names = [f"{one}{two}" for one in ("red", "tall", "warm", "loud", "fast") for two in sides]
+    logic = ProjectLogic("/p", MemoryConfig(working_set=WorkingSetRules(max_events=60, keep_active=100)))
+    shared = set()
+    for n in range(40):
+        text = " ".join(names[n * step % 25] for step in (1, 3, 7))
+        for one in turn(f"t{n:02}", f"{text} in src/{names[n % 25]}.py", f"{text} is in", at_s=n * 150):
+            logic.on_event(one)
+        if n == 25:
+            logic = ProjectLogic(
+                "/p", MemoryConfig(working_set=WorkingSetRules(max_events=60)), logic.snapshot()
+            )
+        state = logic.working_set._state
+        current = groups_of(state.context)
+        for member in state.members.values():
+            counts = [len(own & there) for own, there in zip(member.groups, current, strict=True)]
+            assert member.shared == counts
+            shared.add(tuple(counts))
+    assert len(shared) > 5

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.flows.working_set import Member
 from headwater.schemas.continuity import NEVER, Context
 from headwater.schemas.events import Kind
 from headwater.schemas.features import Features
@@ -85,7 +86,12 @@ def test_the_score_alone_is_the_same_number(
     weights: tuple[float, float, float],
 ) -> None:
     """What orders a working set is, bit for bit, what its rows say."""
-    scorer = Scorer(Context(*there, AT), AT, RelevanceConfig(*weights))
-    groups = groups_of(Features(*own))
-    for at in (AT - timedelta(seconds=age_s), NEVER):
-        assert scorer.score(kind, groups, at) == scorer.of(kind, groups, at).score
+    current = Context(*there, AT)
+    scorer = Scorer(current, AT, RelevanceConfig(*weights))
+    members = [
+        Member("e", "s", "t", kind, at, at, at, Features(*own))
+        for at in (AT - timedelta(seconds=age_s), NEVER)
+    ]
+    for one in members:
+        one.count(groups_of(current))
+    assert scorer.scores(members) == [scorer.of(kind, one.groups, one.at).score for one in members]

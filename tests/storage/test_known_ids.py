@@ -120,6 +120,12 @@ def test_a_line_keeps_its_first_fate(known: KnownIds) -> None:
     known.settle({}, {A: Fate.EVENT})
     known.settle({}, {A: Fate.DUPLICATE, B: Fate.NOISE})
     assert known.fates([A, B, Position("none", 0)]) == {A: Fate.EVENT, B: Fate.NOISE}
+    between, after = Position(A.file, 5), Position(A.file, 9)
+    known.settle({}, {between: Fate.NOISE, after: Fate.NOISE})
+    assert known.fates([A, after, Position(A.file, 3)]) == {
+        A: Fate.EVENT,
+        after: Fate.NOISE,
+    }  # not of what lies between
     assert known.fates([]) == {}
 
 

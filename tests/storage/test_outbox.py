@@ -50,6 +50,28 @@ def test_versions_and_kinds_have_jobs_of_their_own(outbox: VectorOutbox) -> None
     assert outbox.counts("v2") == JobCounts(pending=1)
 
 
+def test_a_batch_of_new_known_and_changed_jobs(outbox: VectorOutbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request has its own answer, also about one asked for before in the same batch; the last text counts."""
+    monkeypatch.setattr(limits, "IDS_PER_FILTER", 2)
+    outbox.enqueue_batch([request("known"), request("changed")])
+    again = [
+        request("new"),
+        request("known"),
+        request("changed", content="h2"),
+        request("new"),
+        request("new", content="h2"),
+        request("last"),
+    ]
+    assert outbox.enqueue_batch(again) == [True, False, True, False, True, True]
+    jobs = outbox.pending_jobs()
+    assert [(one.item_id, one.content_hash) for one in jobs] == [
+        ("known", "h1"),
+        ("changed", "h2"),
+        ("new", "h2"),
+        ("last", "h1"),
+    ]
+
+
 def test_a_new_job(outbox: VectorOutbox, clock: FakeClock) -> None:
     """A job starts pending, due at once, without tries, and is found by its id."""
     outbox.enqueue_batch([request()])

@@ -172,6 +172,42 @@ def test_missing_folder_is_a_store_error(tmp_path: Path) -> None:
         rows(Database(tmp_path / "none" / "a.sqlite", SCHEMA))
 
 
+def test_a_large_transaction_is_written_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch changes the same pages again and again: within SQLITE_CACHE_BYTES none is written before the commit."""
+    for cache_bytes, is_early in ((limits.SQLITE_CACHE_BYTES, False), (64 * 1024, True)):
+        monkeypatch.setattr(limits, "SQLITE_CACHE_BYTES", cache_bytes)
+        database = Database(tmp_path / f"{cache_bytes}.sqlite", SCHEMA)
+        with database.transaction() as connection:
+            log = tmp_path / f"{cache_bytes}.sqlite-wal"
+            before = log.stat().st_size
+            connection.executemany("INSERT INTO t VALUES (?, ?)", [(n, "x" * 400) for n in range(1000)])
+            assert (log.stat().st_size > before) is is_early
+        assert len(rows(database)) == 1000
+        database.close()
+
+
+def test_the_log_goes_to_the_file_when_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After SQLITE_WAL_PAGES, in a larger file half as many as it has, but no more than SQLITE_WAL_PAGES_MAX."""
+    path = tmp_path / "a.sqlite"
+
+    def is_written(word: str) -> bool:
+        """Whether what a new connection wrote, about 25 pages, went to the file itself."""
+        database = Database(path, SCHEMA)
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO t (text) VALUES (?)", (word * 20_000,))
+        found = word.encode() in path.read_bytes()
+        database.close()
+        return found
+
+    assert not is_written("large")
+    monkeypatch.setattr(limits, "SQLITE_WAL_PAGES", 5)
+    assert is_written("small")
+    is_written("grown")
+    assert not is_written("later")  # into a file of 75 pages
+    monkeypatch.setattr(limits, "SQLITE_WAL_PAGES_MAX", 5)
+    assert is_written("bound")
+
+
 def test_busy_file_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that another keeps waiting too long gets an error that may pass; afterwards it works."""
     monkeypatch.setattr(limits, "SQLITE_BUSY_MS", 20)

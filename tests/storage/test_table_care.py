@@ -3,7 +3,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -198,3 +199,42 @@ def test_small_and_young_tables_are_left_alone(events: LanceTable) -> None:
     events.add(rows(limits.SCALAR_INDEX_ROWS))
     assert "project_idx" in events.maintain(NOW).created
     assert limits.VERSIONS_YOUNG < limits.VERSIONS_MAX
+
+
+def test_the_first_care_looks_for_old_versions_when_there_are_any(
+    events: LanceTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that starts on young versions lists no files; on old ones it removes them at once."""
+    monkeypatch.setattr(limits, "VERSIONS_YOUNG", 3)
+    for n in range(5):
+        events.add(rows(n))
+    looked: list[float] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(table_maintenance._Round, "clean", lambda _round, keep_s: looked.append(keep_s))
+        assert events.maintain(NOW).versions_removed == 0
+    assert looked == []
+    monkeypatch.setattr(limits, "VERSION_KEEP_S", 0.0)
+    again = LanceStore(events._store.folder).open(EVENTS)
+    assert again.maintain(NOW).versions_removed > 3
+
+
+def test_groups_of_fragments_are_joined_at_once(events: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: with each, every index would be written anew."""
+    from lance import optimize
+
+    made = optimize.Compaction
+    commits: list[int] = []
+
+    def commit(dataset: Any, rewritten: list[Any]) -> Any:
+        commits.append(len(rewritten))
+        return made.commit(dataset, rewritten)
+
+    monkeypatch.setattr(optimize, "Compaction", SimpleNamespace(plan=made.plan, commit=commit))
+    monkeypatch.setattr(limits, "COMPACT_ROWS", 4)
+    for n in range(6):
+        events.add(rows(2 * n, 2 * n + 1))
+    assert events.maintain(NOW, force=True).compacted
+    sizes = [fragment.count_rows() for fragment in events._open().to_lance().get_fragments()]
+    assert (commits, sizes) == ([3], [4, 4, 4])
+    assert ids(events, "7", "content") == ["evt_000007"]
+    assert len(ids(events, "words", "content")) == 12

@@ -27,11 +27,14 @@ class Table:
         self.events: dict[str, Event] = {}
         self.begun: dict[str, Build] = {}
         self.slow = False
-        self.built = 0
+        self.built = self.read = 0
 
     def count_events(self, _project: str) -> int:
         """Return how many it holds."""
         return len(self.events)
+
+    def tell(self, _project: str) -> None:
+        """Say nothing."""
 
     def start(self, project: str) -> None:
         """Build from what is there now."""
@@ -43,6 +46,7 @@ class Table:
 
     def after(self, _project: str, last: Place) -> list[Event]:
         """Return the events behind a place."""
+        self.read += 1
         return [one for one in in_order(self.events.values()) if order_of(one) > last]
 
     def build(self, _project: str) -> Build:
