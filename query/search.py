@@ -87,7 +87,8 @@ def find(
     best = put_in_order(scored.rows, newer).head(top_k)
     items = _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
     alike = found.known.alike(best.get_column("id"))
-    named = (replace(one, short=shortened(one.id, alike)) for one in items.items)
+    short = shortened(best.get_column("id").to_list(), alike)
+    named = (replace(one, short=short[one.id]) for one in items.items)
     return replace(items, items=tuple(named))
 
 

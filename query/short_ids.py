@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from headwater.query.scope import both, where
@@ -73,10 +74,22 @@ def _after(beginning: str) -> str:
     return beginning[:-1] + chr(ord(beginning[-1]) + 1)
 
 
-def shortened(id_: str, alike: Sequence[str]) -> str:
-    """Return the shortest beginning of an id, of SHORT_ID_CHARS or more, that none of those that begin alike has."""
-    others = [one for one in alike if one != id_]
-    for length in range(limits.SHORT_ID_CHARS, len(id_)):
-        if not any(one.startswith(id_[:length]) for one in others):
-            return id_[:length]
-    return id_
+def shortened(ids: Sequence[str], alike: Sequence[str]) -> dict[str, str]:
+    """Return for each id its shortest beginning, of SHORT_ID_CHARS or more, that none of those that begin alike has.
+
+    In the order of all, an id shares most with one of those beside it: 10,000 that begin alike cost one sort.
+    """
+    every = sorted({*alike, *ids})
+    short = {}
+    for id_ in ids:
+        at = bisect_left(every, id_)
+        beside = [*every[max(0, at - 1) : at], *every[at + 1 : at + 2]]
+        shared = max((_shared(id_, other) for other in beside), default=0)
+        short[id_] = id_[: max(limits.SHORT_ID_CHARS, shared + 1)]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters two ids begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))

@@ -58,12 +58,15 @@ def other_script_share(texts: Iterable[str]) -> float:
 def code_words(text: str) -> str:
     """Return the distinct identifiers, paths and dotted names in order of appearance, joined by a space."""
     words = dict.fromkeys(_WORD.findall(text))  # each looked at once: words of an output repeat
-    return " ".join(filter(_is_code, words))
+    return " ".join(word for word in words if (_is_code if len(word) <= _KEPT_CHARS else _has_sign)(word))
 
 
-@lru_cache(maxsize=32768)  # the words of a project come again and again
-def _is_code(word: str) -> bool:
+def _has_sign(word: str) -> bool:
     return _CODE_SIGN.search(word) is not None
+
+
+_KEPT_CHARS = 64  # of a word that is kept: longer ones come once, and 32,768 of them would be a gigabyte
+_is_code = lru_cache(maxsize=32768)(_has_sign)  # the words of a project come again and again
 
 
 def one_line(text: str, chars_max: int) -> str:

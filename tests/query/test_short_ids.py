@@ -83,8 +83,21 @@ def test_rows_show_what_can_be_asked_for(filled: Any) -> None:
     assert "| evt_aaaabx |" in index_markdown(found.items, 5)
 
 
+def test_shortening_among_many() -> None:
+    """Of three in a row the middle one shares most with either; each is found by its beginning alone."""
+    every = ["evt_abcd1111", "evt_abcd1122", "evt_abcd1133", "evt_abxx"]
+    found = shortened(every[:3], every)
+    assert found == {
+        "evt_abcd1111": "evt_abcd111",
+        "evt_abcd1122": "evt_abcd112",
+        "evt_abcd1133": "evt_abcd113",
+    }
+
+
 def test_shortening_by_hand() -> None:
     """One character more than what another has in common; at least SHORT_ID_CHARS; at most the whole."""
-    assert shortened("evt_abcdefgh", ["evt_abcdefgh"]) == "evt_abcdefgh"[: limits.SHORT_ID_CHARS]
-    assert shortened("evt_abcdefgh", ["evt_abcdexxx", "evt_abcdefgh"]) == "evt_abcdef"
-    assert shortened("evt_abcd", ["evt_abcd", "evt_abcdx"]) == "evt_abcd"
+    assert shortened(["evt_abcdefgh"], ["evt_abcdefgh"]) == {
+        "evt_abcdefgh": "evt_abcdefgh"[: limits.SHORT_ID_CHARS]
+    }
+    assert shortened(["evt_abcdefgh"], ["evt_abcdexxx", "evt_abcdefgh"]) == {"evt_abcdefgh": "evt_abcdef"}
+    assert shortened(["evt_abcd"], ["evt_abcd", "evt_abcdx"]) == {"evt_abcd": "evt_abcd"}
