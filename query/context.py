@@ -215,7 +215,7 @@ class ContextComposer:
             return []
         layer1 = self._config.progressive_disclosure.layer1
         scope = replace(self._stores.scope(ask.project), kinds=TOLD_KINDS, until=ask.at)
-        found = find(self._stores, prompt, scope, limits.INJECT_LOOK)
+        found = find(self._stores, prompt, scope, limits.INJECT_LOOK, shortens=False)
         others = [
             hit
             for hit in found.items

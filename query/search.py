@@ -63,6 +63,7 @@ def find(
     encoder: QueryEncoder | None = None,
     *,
     weights: Weights = ranking.ALL,
+    shortens: bool = True,
 ) -> Found:
     """Return the `top_k` best items of a scope, best first, equal scores by newer.
 
@@ -70,7 +71,7 @@ def find(
     encoder of another version) and with vectors alone (no word in common). Rows that repeat a better one are counted
     in its `folded`; before what was reversed comes what reversed it. Scores are in [0, 1] and fall; see `confidence`
     for what they say. No text raises; an empty one finds nothing. Raises InputError for a `top_k` outside 1 to
-    TOP_K_MAX. `weights` are for measuring.
+    TOP_K_MAX. `weights` are for measuring; `shortens`: items have their ids' short beginnings, which not all need.
     """
     if not 1 <= top_k <= limits.TOP_K_MAX:
         raise InputError(
@@ -86,6 +87,8 @@ def find(
     newer = reversed_by(stores, found, scope)
     best = put_in_order(scored.rows, newer).head(top_k)
     items = _items(stores.renamed(best), text, scored.rows.height, newer, is_mapped=scored.is_mapped)
+    if not shortens:
+        return items
     alike = found.known.alike(best.get_column("id"))
     short = shortened(best.get_column("id").to_list(), alike)
     named = (replace(one, short=short[one.id]) for one in items.items)
@@ -94,6 +97,8 @@ def find(
 
 def put_in_order(rows: pl.DataFrame, newer: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """Return rows (best first, with `score`) with what supersedes a row before it; the scores stay where they were."""
+    if not newer:
+        return rows
     ids = ranking.newest_first(rows.get_column("id").to_list(), newer)
     place = pl.DataFrame({"id": ids, "rank": range(len(ids))}, schema={"id": pl.String, "rank": pl.Int64})
     scores = rows.get_column("score").sort(descending=True)
