@@ -42,7 +42,7 @@ class Candidates:
     `rows`: HEAD; `counted`: how often each term stands in it; `paired`: 1 where a pair of words does, see
     `lexicon.pairs_of_query`; `cosine`: of its best chunk, NaN when unknown; `before` and `after`: the row numbers of
     its neighbours in the session, -1 when there is none or it is unknown; `session`: the number of its session;
-    `total`: events in the project; `order`: their places, and `known`: what else is known of them all, see `positions`.
+    `total`: events in the project; `known`: the places of them all, see `positions`.
     """
 
     rows: pl.DataFrame
@@ -56,7 +56,6 @@ class Candidates:
     session: npt.NDArray[np.int64]
     inside: npt.NDArray[np.bool_]
     total: int
-    order: pl.DataFrame
     known: Positions
 
 
@@ -174,7 +173,6 @@ def _put_together(
         session=rows.get_column("session_id").rank("dense").to_numpy().astype(np.int64) - 1,
         inside=rows.get_column("inside").to_numpy(),
         total=known.placed,
-        order=known.order,
         known=known,
     )
 

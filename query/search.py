@@ -126,7 +126,7 @@ def reversed_by(stores: Stores, found: Candidates, scope: Scope) -> dict[str, li
     pairs = stores.table(REVERSALS).scan(["old_event", "new_event"], where(scope.of_project()))
     if pairs.is_empty():
         return {}
-    turns = found.order.filter(pl.col("turn_id").is_not_null()).select(
+    turns = found.known.order.filter(pl.col("turn_id").is_not_null()).select(
         "id", "session_id", "turn_id", is_message=pl.col("place") == pl.col("place").floor()
     )
     among = turns.join(found.rows.select("id"), on="id", how="semi")

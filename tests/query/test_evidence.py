@@ -54,7 +54,6 @@ def candidates(query: str) -> Candidates:
         session=np.zeros(5, dtype=np.int64),
         inside=np.array([True, True, True, True, True]),
         total=100,
-        order=pl.DataFrame(),
         known=cast("Positions", None),  # no column of the evidence looks at it
     )
 
